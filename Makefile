@@ -1,0 +1,54 @@
+# Thin names for the commands in the README. Needs Python 3.11 or newer and a package index, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test test-fast lint bench up constraints clean
+help:
+	@echo "make demo          train a small model on the echo environment and open the report in runs/demo/"
+	@echo "make test          lint, types and all tests (container tests where Docker runs)"
+	@echo "make test-fast     the tests that take seconds"
+	@echo "make lint          ruff and mypy"
+	@echo "make up            the stack in containers: docker compose up"
+	@echo "make bench         the measurements in docs/performance.md"
+	@echo "make constraints   renew constraints.txt, the exact versions of everything"
+
+$(BIN)/.train: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) -e '.[envs,train]'
+	@touch $@
+
+$(BIN)/.dev: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) -e '.[envs,train,dev]'
+	@touch $@ $(BIN)/.train
+
+demo: $(BIN)/.train
+	$(BIN)/ors-train demo $(DEMO)
+
+lint: $(BIN)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest $(PYTEST)
+
+test-fast: $(BIN)/.dev
+	$(BIN)/pytest -m "not slow and not docker and not browser" $(PYTEST)
+
+bench: $(BIN)/.dev
+	$(BIN)/python -m benchmarks
+
+up:
+	docker compose up --build --exit-code-from trainer
+
+# torch is pinned in pyproject.toml; its build (CPU or CUDA) is the machine's choice, so it has no line in the file.
+constraints: $(BIN)/.dev
+	$(BIN)/pip-compile --quiet --upgrade --extra envs --extra train --extra dev --strip-extras --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --no-emit-options --no-emit-trusted-host --unsafe-package torch --unsafe-package pip --unsafe-package setuptools --unsafe-package wheel \
+	  --output-file constraints.txt pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
