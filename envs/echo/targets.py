@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-SEED = 20
+SEED = 7  # one whose words are equally long in both splits
 SIZES: Mapping[str, int] = {"train": 128, "test": 64}
 
 _FIRST = ("hello", "world")
-_ONSETS = tuple("b br c cl d dr f fl g gr h j k l m n p pl r s st t tr v w z".split())
-_VOWELS = ("a", "e", "i", "o", "u", "ea", "ou")
-_CODAS = ("", "", "", "l", "m", "n", "nd", "r", "rk", "s", "st", "t")
+_ONSETS = (*"bcdfghjklmnprstvwz", "br", "cl", "dr", "fl", "gr", "pl", "st", "tr")
+_VOWELS = (*"aeiou", *"aeiou", "ea", "ou")
+_CODAS = ("",) * 7 + ("l", "m", "n", "r", "s", "t", "nd", "st")
 
 
 def _word(rng: random.Random) -> str:

@@ -41,6 +41,11 @@ def test_targets_are_lower_case_words_of_four_to_seven_letters(url: str) -> None
     assert [word for word in words if not re.search(r"[aeiou]", word) or re.search(r"[^aeiou]{5}", word)] == []
 
 
+def test_words_are_about_equally_long_in_both_splits(url: str) -> None:
+    train, test = ([len(word) for word in targets(url, split)] for split in ("train", "test"))
+    assert all(abs(train.count(length) / 128 - test.count(length) / 64) < 0.05 for length in range(4, 8))
+
+
 def test_targets_are_the_same_in_every_process(url: str) -> None:
     with serve("echo") as other:
         assert targets(url, "test") == targets(other, "test")
