@@ -1,0 +1,102 @@
+"""`ors-env`: what environments there are, and serving them. Each verb imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from envs import catalog
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done; the message is one line for a person."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit status: 0 done, 1 failed, with one line on standard error that says why."""
+    arguments = _parser().parse_args(argv)
+    # Read by the SDK when it is imported: no question to a package index, no line a request.
+    os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
+    os.environ.setdefault("OPENREWARD_LOG_LEVEL", "WARNING")
+    try:
+        status: int = arguments.run(arguments)
+    except (UsageError, catalog.CatalogError) as error:
+        if arguments.debug:
+            traceback.print_exc()
+        print(f"ors-env: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:  # before a server is up; one that runs ends in its own good order
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ors-env", description="List and serve environments.")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+
+    shown = _verb(verbs, shared, "list", "show the environments with their splits and tools", "ors-env list --json")
+    shown.add_argument("--json", action="store_true", help="print one JSON document")
+    shown.set_defaults(run=_list)
+
+    served = _verb(verbs, shared, "serve", "serve environments over HTTP", "ors-env serve echo --port 8000")
+    served.add_argument("names", nargs="+", metavar="NAME", help="environments of one server; the first is its default")
+    served.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    served.add_argument("--port", type=_port, help="port to listen on, 0 for a free one (default: $PORT or 8000)")
+    served.set_defaults(run=_serve)
+    return parser
+
+
+def _verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
+    shared: argparse.ArgumentParser,
+    name: str,
+    purpose: str,
+    example: str,
+) -> argparse.ArgumentParser:
+    return verbs.add_parser(
+        name, help=purpose, description=purpose.capitalize() + ".", epilog=f"example: {example}", parents=[shared]
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
+    return int(text)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from envs import listing
+
+    return listing.show(catalog.names(), as_json=arguments.json)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from envs import serving
+
+    port = arguments.port
+    if port is None:
+        try:
+            port = _port(os.environ.get("PORT") or "8000")
+        except argparse.ArgumentTypeError as error:
+            raise UsageError(f"PORT: {error}") from error
+    repeated = sorted({name for name in arguments.names if arguments.names.count(name) > 1})
+    if repeated:
+        raise UsageError(f"named twice: {', '.join(repeated)}")
+    for name in arguments.names:
+        catalog.folder(name)
+    try:
+        serving.serve(arguments.names, arguments.host, port)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {arguments.host}:{port}: {(error.strerror or str(error)).lower()}"
+        ) from error
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

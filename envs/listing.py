@@ -1,0 +1,48 @@
+"""`ors-env list`: every environment with its splits, their sizes, its tools and what it is about."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from envs import catalog
+
+
+def show(names: Sequence[str], *, as_json: bool) -> int:
+    """Print what the named environments offer; return 1 if one of them cannot be loaded, else 0."""
+    found, broken = [], {}
+    for name in names:
+        try:
+            found.append(_describe(name))
+        except catalog.CatalogError as error:
+            broken[name] = str(error)
+    if as_json:
+        print(json.dumps({"environments": found, "broken": broken}, indent=2))
+    else:
+        for entry in found:
+            splits = ", ".join(f"{split['name']} {split['num_tasks']:,}" for split in entry["splits"])
+            print(f"{entry['name']}\n  {entry['summary']}\n  splits  {splits}\n  tools   {', '.join(entry['tools'])}")
+    for name, reason in broken.items():
+        print(f"ors-env: {name} cannot be loaded: {reason}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def _describe(name: str) -> dict[str, Any]:
+    from openreward.environments import Split
+    from openreward.environments.utils import run_user_callable
+
+    environment = catalog.load(name)
+
+    async def sizes() -> list[dict[str, Any]]:
+        splits = [split.name if isinstance(split, Split) else split for split in environment.list_splits()]
+        return [{"name": split, "num_tasks": await run_user_callable(environment.num_tasks, split)} for split in splits]
+
+    try:
+        splits = asyncio.run(sizes())
+        tools = [tool.name for tool in environment.list_tools().tools]
+    except Exception as error:
+        raise catalog.CatalogError(f"its tasks or tools cannot be listed: {type(error).__name__}: {error}") from error
+    return {"name": name, "summary": catalog.summary(name), "splits": splits, "tools": tools}

@@ -1,0 +1,73 @@
+"""`ors-env serve`: environments in one server, until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Sequence
+
+from envs import catalog
+
+_GRACE_SECONDS = 10
+
+
+def serve(names: Sequence[str], host: str, port: int) -> None:
+    """Serve the named environments until the process is told to stop.
+
+    Args:
+        names: environments of the catalog; the first answers requests that name none.
+        port: 0 takes a free one.
+
+    Raises:
+        OSError: the address is taken or cannot be listened on; raised before any environment is loaded.
+        envs.catalog.CatalogError: an environment is missing or cannot be loaded.
+    """
+    listener = _listen(host, port)
+    try:
+        _run(names, listener)
+    finally:
+        listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _run(names: Sequence[str], listener: socket.socket) -> None:
+    import uvicorn
+    from openreward.environments import Server
+
+    app = Server([catalog.load(name) for name in names]).app
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+    )
+    print(_greeting(names, listener), flush=True)
+    # uvicorn raises the signal that stopped it once more when it has shut down; being asked to stop is no failure.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    server.run(sockets=[listener])
+
+
+def _greeting(names: Sequence[str], listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    url = f"http://{reachable}:{port}"
+    specs = [f'  spec = OpenRewardSpec("{url}", env_name="{name}", split="train")' for name in names]
+    return "\n".join([f"{', '.join(names)} at {url} (Ctrl-C stops)", "  from trainer import OpenRewardSpec", *specs])

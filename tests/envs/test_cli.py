@@ -1,0 +1,161 @@
+"""`ors-env` as a person meets it: what it prints, on which stream, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.envs.conftest import Checkout
+from tests.servers import ROOT, free_port, serve, serve_script, stop, variables
+
+
+def ors_env(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "envs.cli", *arguments]
+    return subprocess.run(
+        command, cwd=cwd, env={**os.environ, **env, "PYTHONPATH": str(cwd)}, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_list_tells_splits_sizes_tools_and_what_it_is() -> None:
+    done = ors_env("list")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "echo\n  Say the word in the prompt" in done.stdout
+    assert "splits  train 128, test 64\n  tools   echo\n" in done.stdout
+
+
+def test_list_as_json() -> None:
+    done = ors_env("list", "--json")
+    echo = next(entry for entry in json.loads(done.stdout)["environments"] if entry["name"] == "echo")
+    assert echo["splits"] == [{"name": "train", "num_tasks": 128}, {"name": "test", "num_tasks": 64}]
+    assert echo["tools"] == ["echo"]
+
+
+def test_list_shows_the_good_environments_beside_a_broken_one(checkout: Checkout) -> None:
+    checkout.add("broken", "1 / 0\n")
+    done = ors_env("list", cwd=checkout.path)
+    assert done.returncode == 1
+    assert "echo\n" in done.stdout
+    told = "envs/broken/environment.py:1: ZeroDivisionError: division by zero"
+    assert done.stderr == f"ors-env: broken cannot be loaded: {told}\n"
+
+
+@pytest.mark.parametrize("verb", [[], ["list"], ["serve"]])
+def test_help_explains_with_an_example(verb: list[str]) -> None:
+    done = ors_env(*verb, "--help")
+    assert done.returncode == 0
+    assert not verb or f"example: ors-env {verb[0]}" in done.stdout
+
+
+def test_the_program_starts_without_the_sdk() -> None:
+    code = "import sys, envs.cli; print(sorted({'openreward', 'uvicorn', 'pydantic'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+def test_serving_an_unknown_environment_lists_those_that_exist() -> None:
+    done = ors_env("serve", "ehco")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("ors-env: no environment 'ehco'; there are: ") and "echo" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_traceback_only_with_debug() -> None:
+    assert "Traceback" in ors_env("serve", "ehco", "--debug").stderr
+
+
+def test_a_taken_port_is_one_line() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = ors_env("serve", "echo", "--port", str(port))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"ors-env: cannot listen on 127.0.0.1:{port}: address already in use\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "status", "told"),
+    [
+        (["--host", "no.such.host.invalid"], {}, 1, "cannot listen on no.such.host.invalid:"),
+        (["--port", "70000"], {}, 2, "'70000' is not a port"),
+        ([], {"PORT": "http"}, 1, "PORT: 'http' is not a port"),
+        (["echo"], {}, 1, "named twice: echo"),
+    ],
+)
+def test_bad_serve_options_are_one_line(arguments: list[str], env: dict[str, str], status: int, told: str) -> None:
+    done = ors_env("serve", "echo", *arguments, **env)
+    assert done.returncode == status
+    assert told in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_takes_its_port_from_the_environment_says_where_it_is_and_stops_with_status_0(number: int) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "envs.cli", "serve", "echo"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=variables(port), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        await_health(f"http://127.0.0.1:{port}")
+        process.send_signal(number)
+        rest, errors = process.communicate(timeout=20)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0
+    assert lines == [
+        f"echo at http://127.0.0.1:{port} (Ctrl-C stops)\n",
+        "  from trainer import OpenRewardSpec\n",
+        f'  spec = OpenRewardSpec("http://127.0.0.1:{port}", env_name="echo", split="train")\n',
+    ]
+    assert (rest, errors) == ("", "")
+
+
+def await_health(url: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(f"{url}/health", trust_env=False).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not answer")
+
+
+def test_serve_answers_for_the_named_environments() -> None:
+    with serve("echo") as url:
+        assert httpx.get(f"{url}/list_environments", trust_env=False).json() == ["echo"]
+
+
+def test_a_server_that_cannot_start_shows_its_last_words() -> None:
+    with pytest.raises(RuntimeError, match="ended with status 1:\nors-env: no environment 'ehco'"), serve("ehco"):
+        raise AssertionError("it must not start")
+
+
+def test_a_script_serves_on_the_port_it_is_given(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(
+        "import os\nfrom envs.echo.environment import EchoEnvironment\nfrom openreward.environments import Server\n"
+        "Server([EchoEnvironment]).run(host='127.0.0.1', port=int(os.environ['PORT']))\n"
+    )
+    with serve_script(script) as url:
+        assert httpx.get(f"{url}/list_environments", trust_env=False).json() == ["echo"]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/health", trust_env=False)
+
+
+def test_stop_returns_the_exit_status() -> None:
+    assert stop(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])) == -signal.SIGTERM
