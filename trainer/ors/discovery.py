@@ -1,0 +1,232 @@
+"""What an environment offers: its name on the server, its splits, its tasks, its tools. Read before a run starts.
+
+Each answer costs as few requests as the server's version allows. The SDK's client makes three requests of every one of
+these calls, a session id taken and given back around each; one id serves them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from trainer.ors.endpoint import Endpoint
+from trainer.ors.errors import ConfigurationError, EnvironmentFailure
+from trainer.ors.sessions import Connection
+from trainer.ors.tools import ToolSpec
+from trainer.ors.wire import HTTPStatus
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+PAGE = 1000  # tasks asked for in one request
+AT_ONCE = 16  # requests, or sessions that are opened to learn the tools of a task
+
+
+async def resolve(endpoint: Endpoint, make: Callable[[str | None], Connection]) -> Connection:
+    """The connection to the environment that the endpoint means, its name checked against the server's list.
+
+    Raises ConfigurationError where the server does not have the name; EnvironmentFailure where it does not answer.
+    """
+    proxy = endpoint.swallowing_proxy()
+    if proxy is not None:
+        logger.warning(
+            "%s looks local, but %s is set and would take the requests elsewhere: add the host to NO_PROXY",
+            endpoint.address,
+            proxy,
+        )
+    if not endpoint.is_url:
+        return make(endpoint.env_name)
+    first = make(None)
+    try:
+        return make(await _name(endpoint, first))
+    except BaseException:
+        await first.close()
+        raise
+
+
+async def _name(endpoint: Endpoint, first: Connection) -> str | None:
+    try:
+        names = [str(name) for name in await first.wire.request("GET", "/list_environments")]
+    except HTTPStatus as status:
+        if status.status != 404:
+            raise
+        return endpoint.env_name  # a server from before the list; it judges the name itself
+    if not names:
+        raise ConfigurationError(f"{endpoint.address} serves no environment")
+    if endpoint.env_name is None:
+        if len(names) > 1:
+            logger.warning(
+                "%s serves %s: taking %r; choose with env_name=", endpoint.address, ", ".join(names), names[0]
+            )
+        return names[0]
+    return _match(endpoint.env_name, names, endpoint.address)
+
+
+def _match(wanted: str, names: Sequence[str], where: str) -> str:
+    """The server's spelling: `EchoEnvironment`, `my_env` and `my-env` are served as `echoenvironment` and `myenv`."""
+    if wanted in names:
+        return wanted
+    for spelling in (str.lower, lambda name: re.sub(r"[-_ ]", "", name).lower()):
+        found = [name for name in names if spelling(name) == spelling(wanted)]
+        if len(found) == 1:
+            return found[0]
+    raise ConfigurationError(f"{where} has no environment {wanted!r}; it has: {', '.join(names)}")
+
+
+async def with_id(connection: Connection, ask: Callable[[str], Coroutine[Any, Any, T]]) -> T:
+    """What `ask` gives under one session id, as servers behind a router want for every request."""
+    sid = await connection.wire.create_session()
+    try:
+        return await ask(sid)
+    finally:
+        if not connection.endpoint.is_url:
+            await connection.wire.request("POST", "/delete_session", sid=sid)
+
+
+async def read_splits(connection: Connection) -> list[str]:
+    """The names of the environment's splits."""
+    return await with_id(connection, lambda sid: _splits(connection, sid))
+
+
+async def read_tasks(
+    connection: Connection, split: str, *, count: int | None = None, indices: Sequence[int] | None = None
+) -> list[tuple[int, dict[str, Any]]]:
+    """The tasks asked for, each with its index: the first `count`, those at `indices`, or all of the split.
+
+    Raises ConfigurationError for a split the environment does not have, an index outside it, and an empty result.
+    """
+
+    async def ask(sid: str) -> list[tuple[int, dict[str, Any]]]:
+        await _check_split(connection, sid, split)
+        total = await _count(connection, sid, split)
+        if total is None:  # no /num_tasks before SDK 0.1.58: the whole list is the only way
+            body = await _post(connection, sid, "tasks", {"split": split})
+            tasks = list(body["tasks"])
+            wanted = _wanted(connection, split, len(tasks), count, indices)
+            return [(index, tasks[index]) for index in wanted]
+        wanted = _wanted(connection, split, total, count, indices)
+        ranges = _ranges(wanted)
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def page(start: int, stop: int) -> list[dict[str, Any]]:
+            async with limit:
+                return await _page(connection, sid, split, start, stop)
+
+        pages = await asyncio.gather(*(page(start, stop) for start, stop in ranges))
+        have = {
+            start + offset: task
+            for (start, _), page in zip(ranges, pages, strict=True)
+            for offset, task in enumerate(page)
+        }
+        if missing := [index for index in wanted if index not in have]:
+            raise EnvironmentFailure("crash", f"{connection.wire.name}: no task {missing[0]} of {total} in {split!r}")
+        return [(index, have[index]) for index in wanted]
+
+    try:
+        return await with_id(connection, ask)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise EnvironmentFailure(
+            "crash", f"{connection.wire.name}: its task list is not the standard's: {error}"
+        ) from None
+
+
+async def read_tools(connection: Connection, split: str, probe: Sequence[int]) -> list[ToolSpec]:
+    """Every tool that the tasks at `probe` offer, merged by name; the tools common to all tasks where it is empty.
+
+    A tool that a probe could not be asked for is missing rather than an error, as long as one probe answered.
+    """
+    tools: dict[str, ToolSpec] = {}
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def ask(index: int) -> Any:
+        async with limit:
+            session = await connection.open(split, index)
+            try:
+                return await connection.wire.request("GET", f"{connection.prefix}/task_tools", sid=session.sid)
+            finally:
+                await connection.close_session(session)
+
+    answers = await asyncio.gather(*(ask(index) for index in probe), return_exceptions=True)
+    failures = [answer for answer in answers if isinstance(answer, BaseException)]
+    if len(failures) == len(answers):
+        answers = [await with_id(connection, lambda sid: _get(connection, sid, "tools"))]
+    elif failures:
+        logger.warning("%s: %d tasks did not tell their tools: %s", connection.wire.name, len(failures), failures[0])
+    terminal = None
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            continue
+        terminal = answer.get("terminal_tool") or terminal
+        for tool in answer["tools"]:
+            spec = ToolSpec(str(tool["name"]), str(tool.get("description") or ""), tool.get("input_schema"))
+            if tools.setdefault(spec.name, spec) != spec:
+                logger.warning("%s: tool %r differs between tasks: taking the first", connection.wire.name, spec.name)
+    if not tools:
+        more = (
+            f"; its terminal tool {terminal['name']!r} takes final messages, which is not supported" if terminal else ""
+        )
+        raise ConfigurationError(f"{connection.wire.name} offers no tools{more}")
+    return list(tools.values())
+
+
+async def _check_split(connection: Connection, sid: str, split: str) -> None:
+    names = await _splits(connection, sid)
+    if split not in names:
+        raise ConfigurationError(f"{connection.wire.name} has no split {split!r}; it has: {', '.join(names)}")
+
+
+async def _splits(connection: Connection, sid: str) -> list[str]:
+    return [str(split["name"]) for split in await _get(connection, sid, "splits")]
+
+
+async def _count(connection: Connection, sid: str, split: str) -> int | None:
+    try:
+        return int((await _post(connection, sid, "num_tasks", {"split": split}))["num_tasks"])
+    except HTTPStatus as status:
+        if status.status in (404, 405):
+            return None
+        raise
+
+
+async def _page(connection: Connection, sid: str, split: str, start: int, stop: int) -> list[dict[str, Any]]:
+    if stop - start == 1:
+        return [(await _post(connection, sid, "task", {"split": split, "index": start}))["task"]]
+    body = await _post(connection, sid, "task_range", {"split": split, "start": start, "stop": stop})
+    return list(body["tasks"])
+
+
+def _wanted(
+    connection: Connection, split: str, total: int, count: int | None, indices: Sequence[int] | None
+) -> list[int]:
+    if total == 0:
+        raise ConfigurationError(f"{connection.wire.name}: split {split!r} has no tasks")
+    if indices is None:
+        return list(range(total if count is None else min(count, total)))
+    if outside := [index for index in indices if not 0 <= index < total]:
+        raise ConfigurationError(
+            f"{connection.wire.name}: split {split!r} has tasks 0 to {total - 1}, not {outside[0]}"
+            + (f" and {len(outside) - 1} more of the indices given" if len(outside) > 1 else "")
+        )
+    return list(indices)
+
+
+def _ranges(indices: Sequence[int]) -> list[tuple[int, int]]:
+    """The runs of consecutive indices, in pages: each one request, and no task fetched that was not asked for."""
+    ranges: list[tuple[int, int]] = []
+    for index in sorted(set(indices)):
+        if ranges and ranges[-1][1] == index and index - ranges[-1][0] < PAGE:
+            ranges[-1] = (ranges[-1][0], index + 1)
+        else:
+            ranges.append((index, index + 1))
+    return ranges
+
+
+async def _get(connection: Connection, sid: str, what: str) -> Any:
+    return await connection.wire.request("GET", f"{connection.prefix}/{what}", sid=sid)
+
+
+async def _post(connection: Connection, sid: str, what: str, body: dict[str, Any]) -> Any:
+    return await connection.wire.request("POST", f"{connection.prefix}/{what}", sid=sid, body=body)

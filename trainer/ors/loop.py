@@ -1,0 +1,197 @@
+"""One event loop in one background thread for all sessions of a process, and its end.
+
+Callers live on other threads and are given futures. A session belongs to the process that opened it and is closed when
+that process ends: normally, by an exception, by Ctrl-C or by SIGTERM. What the main thread does meanwhile, generating
+for minutes, say, does not matter: keepalive goes on here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, TypeVar
+
+from trainer.ors.discovery import resolve
+from trainer.ors.endpoint import Endpoint
+from trainer.ors.errors import EnvironmentFailure, ORSError, ToolRefused
+from trainer.ors.sessions import CLOSE_TIMEOUT, Connection, Outcome, Session, connect
+
+T = TypeVar("T")
+Answer = tuple[Outcome | ORSError, float]
+
+AFTER_END = "The episode has ended."  # what the model reads when it calls a tool after that
+
+
+@dataclass(frozen=True)
+class Outage:
+    """An environment on which no session could be opened since a moment (seconds since the epoch)."""
+
+    name: str
+    since: float
+    last_error: str
+
+
+class _Loop:
+    """The background thread, its event loop and what is connected on it."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self.connections: dict[Endpoint, asyncio.Task[Connection]] = {}
+        self.thread = threading.Thread(target=self.loop.run_forever, name="ors-sessions", daemon=True)
+        self.thread.start()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    async def connection(self, endpoint: Endpoint) -> Connection:
+        """The endpoint's connection, made once however many ask for it at the same time."""
+        task = self.connections.get(endpoint)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self.connections[endpoint] = asyncio.create_task(resolve(endpoint, connect(endpoint)))
+        return await asyncio.shield(task)
+
+    def made(self) -> list[Connection]:
+        tasks = [t for t in self.connections.values() if t.done() and not t.cancelled() and t.exception() is None]
+        return [task.result() for task in tasks]
+
+    async def close(self) -> None:
+        """End what is under way, then close every session and connection."""
+        under_way = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                await asyncio.gather(*(connection.close_all() for connection in self.made()))
+        await asyncio.gather(*(connection.close() for connection in self.made()), return_exceptions=True)
+
+
+_current: _Loop | None = None
+_lock = threading.RLock()  # a signal handler may close while its own thread is starting
+
+
+def _running() -> _Loop:
+    global _current
+    with _lock:
+        if _current is None or _current.pid != os.getpid():
+            _current = _Loop()
+            _close_at_exit()
+            _close_on_sigterm()
+        return _current
+
+
+def _close_at_exit() -> None:
+    """Closing may need a thread to look up a host, and atexit comes after the end of all thread pools. What threading
+    itself runs at the end comes before, and in multiprocessing's workers too."""
+    register = getattr(threading, "_register_atexit", atexit.register)
+    with suppress(RuntimeError):  # the process is ending already
+        register(close_all)
+
+
+def close_all() -> None:
+    """Close every session and connection of this process; later use starts anew."""
+    global _current
+    with _lock:
+        loop, _current = _current, None
+    if loop is None or loop.pid != os.getpid() or not loop.thread.is_alive():
+        return
+    with suppress(Exception):
+        loop.submit(loop.close()).result(CLOSE_TIMEOUT + 2)
+    loop.loop.call_soon_threadsafe(loop.loop.stop)
+    loop.thread.join(2)
+    loop.loop.close()
+
+
+def _close_on_sigterm() -> None:
+    """SIGTERM's default ends a process without a word to anyone. Where nobody has taken it, close sessions first."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        close_all()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, handle)
+
+
+def open_session(endpoint: Endpoint, split: str, index: int) -> Future[Session]:
+    """Open a session on a task. The future raises EnvironmentFailure, or ConfigurationError for a wrong endpoint."""
+
+    async def opened(loop: _Loop) -> Session:
+        return await (await loop.connection(endpoint)).open(split, index)
+
+    loop = _running()
+    return loop.submit(opened(loop))
+
+
+def call_tools(
+    endpoint: Endpoint, session: Session, calls: Sequence[tuple[str, Mapping[str, Any]]]
+) -> Future[list[Answer]]:
+    """Run a turn's calls in their order, each once, until the episode is over; answers are aligned with calls.
+
+    An answer is what the tool gave, or the ToolRefused or EnvironmentFailure that came instead, and its seconds.
+    Nothing is sent after a call that finished the episode or met a failure of the environment.
+    """
+
+    async def called(loop: _Loop) -> list[Answer]:
+        connection = await loop.connection(endpoint)
+        answers: list[Answer] = []
+        over: ORSError | None = None
+        for tool, arguments in calls:
+            start = time.monotonic()
+            answer: Outcome | ORSError
+            if over is not None:
+                answer = over
+            else:
+                try:
+                    answer = await connection.call(session, tool, arguments)
+                except (ToolRefused, EnvironmentFailure) as error:
+                    answer = error
+            if isinstance(answer, EnvironmentFailure):
+                over = answer
+            elif isinstance(answer, Outcome) and answer.finished:
+                over = ToolRefused("after_end", AFTER_END)
+            answers.append((answer, time.monotonic() - start))
+        return answers
+
+    loop = _running()
+    return loop.submit(called(loop))
+
+
+def close_session(endpoint: Endpoint, session: Session) -> Future[None]:
+    """Close a session. The future never raises for what the server does."""
+
+    async def closed(loop: _Loop) -> None:
+        await (await loop.connection(endpoint)).close_session(session)
+
+    loop = _running()
+    return loop.submit(closed(loop))
+
+
+def on_connection(endpoint: Endpoint, ask: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+    """What `ask` gives for the endpoint's connection; blocks the calling thread."""
+
+    async def asked(loop: _Loop) -> T:
+        return await ask(await loop.connection(endpoint))
+
+    loop = _running()
+    return loop.submit(asked(loop)).result()
+
+
+def outages() -> list[Outage]:
+    """The environments of this process on which the last opening failed, with the time it has been so."""
+    loop = _current
+    connections = loop.made() if loop is not None else []
+    down = [(c.wire.name, c.health) for c in connections]
+    return [Outage(name, h.down_since, h.last_error) for name, h in down if h.down_since is not None]

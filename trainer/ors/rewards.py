@@ -1,0 +1,76 @@
+"""From what happened in an episode to the number a trainer learns from, or None where there is no such number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+from trainer.ors.errors import ConfigurationError, EnvironmentFailure
+
+Reduction = Literal["outcome", "sum", "mean", "max", "min"]
+
+
+class Episode(Protocol):
+    """What a reward is computed from: the public state of a rollout's adapter."""
+
+    rewards: list[float | None]
+    finished: bool
+    failure: EnvironmentFailure | None
+
+
+@dataclass(frozen=True)
+class Reward:
+    """A TRL reward function over the environments of a batch. Picklable; compares by its settings.
+
+    An episode's score is `reduction` over the rewards that its tool calls gave: the last of them, or their sum, mean,
+    maximum or minimum. It is None where no call gave one. An episode that the environment's failure cut short keeps its
+    last reward as its outcome, but has no sum, mean, maximum or minimum: those of half an episode are not those of a
+    whole one.
+
+    Args:
+        reduction: How an episode's rewards become one number.
+        unfinished: What an episode is worth that ended without a score and without fault of the environment: the model
+            gave up, ran into the limit of tool calls or of tokens, or made no valid call. None leaves it unscored. An
+            episode that was finished yet not scored, or that the environment failed, stays unscored in any case.
+    """
+
+    reduction: Reduction = "outcome"
+    unfinished: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.reduction not in get_args(Reduction):
+            known = ", ".join(get_args(Reduction))
+            raise ConfigurationError(f"there is no reward {self.reduction!r}; there are: {known}")
+        if self.unfinished is not None and not math.isfinite(self.unfinished):
+            raise ConfigurationError(f"unfinished_reward is a finite number, not {self.unfinished!r}")
+
+    @property
+    def __name__(self) -> str:
+        """What TRL logs the reward under: `rewards/outcome/mean`."""
+        return self.reduction
+
+    def __call__(
+        self, environments: Sequence[Episode], log_metric: Callable[[str, float], None] | None = None, **_: Any
+    ) -> list[float | None]:
+        """Scores, one an episode, index-aligned. Logs the share that has one as `env/scored`, beside TRL's mean reward,
+        which averages those alone."""
+        scores = [self.score(episode) for episode in environments]
+        if log_metric is not None and scores:
+            log_metric("env/scored", sum(score is not None for score in scores) / len(scores))
+        return scores
+
+    def score(self, episode: Episode) -> float | None:
+        """One episode's score."""
+        seen = [reward for reward in episode.rewards if reward is not None]
+        if not seen:
+            forgiven = episode.finished or episode.failure is not None
+            return None if forgiven else self.unfinished
+        if self.reduction == "outcome":
+            return seen[-1]
+        if episode.failure is not None:
+            return None
+        if self.reduction == "mean":
+            return math.fsum(seen) / len(seen)
+        return math.fsum(seen) if self.reduction == "sum" else max(seen) if self.reduction == "max" else min(seen)

@@ -1,0 +1,222 @@
+"""OpenRewardSpec: one object that turns an ORS environment into the three slots of a TRL trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from trainer.ors.endpoint import Endpoint, Secret
+from trainer.ors.errors import ConfigurationError
+from trainer.ors.rewards import Reduction, Reward
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from trainer.ors.rollout import Factory
+
+ROW = ("prompt", "task_index", "split", "environment")
+TRL_COLUMNS = ("prompts", "completion", "completions", "completion_ids", "image", "images")
+TRL_ARGUMENTS = ("environments", "trainer_state", "log_extra", "log_metric")
+RESERVED = frozenset((*ROW, *TRL_COLUMNS, *TRL_ARGUMENTS))
+"""Columns that mean something to the trainer. A task's own field of such a name becomes `task_<name>`."""
+
+
+class OpenRewardSpec:
+    """Ties an ORS environment to a TRL trainer: `train_dataset`, `environment_factory` and `reward_funcs`.
+
+    Constructing one reaches no network and imports no SDK; the first use of a property does, and its answer is kept.
+    A superset of `trl.experimental.openreward.OpenRewardSpec` (TRL 1.16), whose keywords come first.
+
+    Args:
+        target: A catalog name (`"owner/name"`) or the URL of any ORS server (anything with `://`). A URL serves
+            everything from one host; `OPENREWARD_SESSION_URL` overrides it where the user has set that.
+        num_tasks: Take only the first so many tasks of the split.
+        split: The split that tasks are taken from. It travels with every row.
+        indices: Take these tasks. Excludes `num_tasks`.
+        api_key: Key for this target. A catalog name falls back to `OPENREWARD_API_KEY`; a URL is sent this key alone.
+        secrets: Session secrets by name: a value, or a value and the domains it may be sent to.
+        env_name: The environment on a server that hosts several; None takes the first. On the catalog, the variant.
+        include_metadata: Put the fields of each task into its row.
+        discover_task_tools: Open a session to learn tools that depend on the task. False takes the common ones alone.
+        task_tools_discovery_index: The one task to learn them from. By default the tasks at `indices`, or task 0.
+        name: What the environment is called in rows, metrics and reports. By default its name on the server.
+        reward: How the rewards of an episode become its score: `outcome` (the last), `sum`, `mean`, `max`, `min`.
+        unfinished_reward: Score of an episode that ended without one through the model's doing. None: unscored.
+        offer_reward: Give adapters a `get_reward`, for trainers that pass no environments to reward functions (TRL's
+            AsyncGRPOTrainer). GRPOTrainer would then count the reward a second time, beside `reward_funcs`.
+        headers: Further headers for every request, sent to this target and to no other host.
+        hf_token: Token for a private Hugging Face Space: short for an `Authorization: Bearer` header.
+        open_timeout: Seconds in which a session must be open, retries included.
+        call_timeout: Seconds in which a tool call must have come back.
+        keepalive: Seconds without a request after which an open session is pinged.
+        max_concurrency: Requests under way at once. None: as many as there are rollouts.
+
+    Raises:
+        ConfigurationError: (a ValueError) what was asked for cannot be done. On first use also where the server has no
+            such environment, split or task; the message lists what it has.
+        EnvironmentFailure: on first use, where the server does not answer.
+        ImportError: on first use, where the openreward package is missing.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        num_tasks: int | None = None,
+        split: str = "train",
+        indices: Sequence[int] | None = None,
+        api_key: str | None = None,
+        secrets: Mapping[str, str | tuple[str, Sequence[str]]] | None = None,
+        env_name: str | None = None,
+        include_metadata: bool = True,
+        discover_task_tools: bool = True,
+        task_tools_discovery_index: int | None = None,
+        name: str | None = None,
+        reward: Reduction = "outcome",
+        unfinished_reward: float | None = None,
+        offer_reward: bool = False,
+        headers: Mapping[str, str] | None = None,
+        hf_token: str | None = None,
+        open_timeout: float = 120.0,
+        call_timeout: float = 600.0,
+        keepalive: float = 15.0,
+        max_concurrency: int | None = None,
+    ) -> None:
+        if num_tasks is not None and indices is not None:
+            raise ConfigurationError("give num_tasks or indices, not both")
+        if num_tasks is not None and num_tasks < 1:
+            raise ConfigurationError(f"num_tasks is at least 1, not {num_tasks}")
+        if indices is not None and len(indices) == 0:
+            raise ConfigurationError("indices is empty: there would be nothing to train on")
+        sent = dict(headers or {})
+        if hf_token is not None:
+            sent["Authorization"] = f"Bearer {hf_token}"
+        self._endpoint = Endpoint(
+            target,
+            env_name,
+            api_key,
+            tuple(sent.items()),
+            tuple((key, _secret(value)) for key, value in (secrets or {}).items()),
+            open_timeout,
+            call_timeout,
+            keepalive,
+            max_concurrency,
+        )
+        self._num_tasks = num_tasks
+        self._split = split
+        self._indices = None if indices is None else [int(index) for index in indices]
+        self._include_metadata = include_metadata
+        self._discover_task_tools = discover_task_tools
+        self._probe = task_tools_discovery_index
+        self._name = name
+        self._reward = Reward(reward, unfinished_reward)
+        self._offer_reward = offer_reward
+
+    def __repr__(self) -> str:
+        return (
+            f"OpenRewardSpec({self._endpoint.address!r}, env_name={self._endpoint.env_name!r}, split={self._split!r})"
+        )
+
+    @cached_property
+    def name(self) -> str:
+        """What the environment is called in rows, metrics and reports."""
+        if self._name is not None:
+            return self._name
+        if not self._endpoint.is_url:
+            return self._endpoint.target
+        from trainer.ors.loop import on_connection
+
+        async def ask(connection: Any) -> str:
+            return connection.variant or self._endpoint.env_name or "environment"
+
+        return on_connection(self._endpoint, ask)
+
+    @cached_property
+    def train_dataset(self) -> Dataset:
+        """A `datasets.Dataset` of the tasks asked for: `prompt` (an empty user message, which the environment's prompt
+        is appended to), `task_index`, `split`, `environment`, and the fields of the task."""
+        from datasets import Dataset
+
+        from trainer.ors.discovery import read_tasks
+        from trainer.ors.loop import on_connection
+
+        tasks = on_connection(
+            self._endpoint,
+            lambda connection: read_tasks(connection, self._split, count=self._num_tasks, indices=self._indices),
+        )
+        columns: dict[str, Any] = {
+            "prompt": [[{"role": "user", "content": ""}] for _ in tasks],
+            "task_index": [index for index, _ in tasks],
+            "split": [self._split] * len(tasks),
+            "environment": [self.name] * len(tasks),
+        }
+        if self._include_metadata:
+            fields = [task if isinstance(task, dict) else {"task": task} for _, task in tasks]
+            columns |= metadata_columns(fields)
+        return Dataset.from_dict(columns)
+
+    @cached_property
+    def environment_factory(self) -> Factory:
+        """A callable without arguments that makes a fresh adapter for one rollout. Picklable."""
+        from trainer.ors.discovery import read_tools
+        from trainer.ors.loop import on_connection
+        from trainer.ors.rollout import Factory, Plan
+
+        probe: Collection[int] = ()
+        if self._discover_task_tools:
+            probe = [self._probe] if self._probe is not None else sorted(set(self._indices or [0]))
+        tools = on_connection(self._endpoint, lambda connection: read_tools(connection, self._split, list(probe)))
+        plan = Plan(self.name, self._endpoint, self._split, tuple(tools), self._reward, self._offer_reward)
+        return Factory(plan)
+
+    @property
+    def reward_funcs(self) -> Reward:
+        """The reward function: an episode's score, or None where it has none. See `trainer.ors.rewards.Reward`."""
+        return self._reward
+
+
+def metadata_columns(tasks: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Columns for the fields of tasks. A column that Arrow would not give back as it is (mixed types, objects with
+    different keys, numbers too large) is kept as JSON text, None staying None."""
+    columns: dict[str, list[Any]] = {}
+    for key in sorted(set(_keys(tasks))):
+        values = [task.get(key) for task in tasks]
+        name = key
+        while name in RESERVED or name in columns:
+            name = f"task_{name}"
+        columns[name] = values if _survives_arrow(values) else [_json(value) for value in values]
+    return columns
+
+
+def _keys(tasks: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for task in tasks:
+        yield from task
+
+
+def _survives_arrow(values: list[Any]) -> bool:
+    import pyarrow as pa
+
+    try:
+        array = pa.array(values)
+        return not _has_empty_struct(array.type) and bool(array.to_pylist() == values)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError):
+        return False
+
+
+def _has_empty_struct(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        return kind.num_fields == 0 or any(_has_empty_struct(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_list(kind)) and _has_empty_struct(kind.value_type)
+
+
+def _json(value: Any) -> str | None:
+    import json
+
+    return None if value is None else json.dumps(value)
+
+
+def _secret(value: str | tuple[str, Sequence[str]]) -> Secret:
+    return value if isinstance(value, str) else (value[0], tuple(value[1]))
