@@ -114,6 +114,7 @@ class Rollout(metaclass=_AdapterType):
         self.calls: list[Call] = []
         self.failure: EnvironmentFailure | None = None
         self.open_seconds = 0.0
+        self._waited_open = self._waited_calls = 0.0  # seconds that the calling thread was held up
         self._pending.clear()
 
     def reset(self, /, **row: Any) -> str:
@@ -130,14 +131,15 @@ class Rollout(metaclass=_AdapterType):
         self._clear()
         self.task = task
         _, future, started = opening
+        asked = time.monotonic()
         try:
             self._session = future.result()
         except ORSError as error:
             failure = error if isinstance(error, EnvironmentFailure) else EnvironmentFailure("refused", str(error))
             self.failure = failure
-            self.open_seconds = time.monotonic() - started
+            self._waited_open, self.open_seconds = time.monotonic() - asked, time.monotonic() - started
             return "The environment could not be reached. There is nothing to do."
-        self.open_seconds = self._session.opened - started
+        self._waited_open, self.open_seconds = time.monotonic() - asked, self._session.opened - started
         return self._session.prompt
 
     def _task_of(self, row: Mapping[str, Any]) -> Task:
@@ -182,7 +184,10 @@ class Rollout(metaclass=_AdapterType):
         pending = self._pending.popleft()
         if (pending.tool, pending.arguments) != (tool, arguments):
             raise RuntimeError(f"the tool {tool!r} was called where {pending.tool!r} is under way")
-        return self._keep(tool, arguments, *pending.turn.result()[pending.position])
+        asked = time.monotonic()
+        answers = pending.turn.result()
+        self._waited_calls += time.monotonic() - asked
+        return self._keep(tool, arguments, *answers[pending.position])
 
     def _keep(self, tool: str, arguments: Mapping[str, Any], answer: Outcome | ORSError, seconds: float) -> str:
         error: ModelError | FailureKind | None = None

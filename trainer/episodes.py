@@ -1,0 +1,164 @@
+"""What is kept of a batch's episodes: metrics for TRL's log, and one line a rollout in `rollouts.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from trainer.ors.errors import FAILURE_KINDS, MODEL_ERRORS
+from trainer.ors.rollout import Rollout
+
+Ending = Literal["finished", "stopped", "length", "tool_limit", "environment_error", "open_failed"]
+Message = Mapping[str, Any]
+
+MAX_LINE_CHARACTERS = 200_000  # of one rollout on disk; a run of a week must not fill it with one endless tool result
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One rollout as it ended.
+
+    Args:
+        environment: Its adapter.
+        prompt: The messages the model was given.
+        completion: The messages that followed: the model's, and the tools'.
+        reward: What the trainer learned from it: the sum of its reward functions, None where none scored it.
+        ending: Why it ended.
+        unknown_tools: Calls of tools that do not exist, which never reach the adapter.
+    """
+
+    environment: Rollout
+    prompt: Sequence[Message]
+    completion: Sequence[Message]
+    reward: float | None
+    ending: Ending
+    unknown_tools: int
+
+
+def ending(rollout: Rollout, completion: Sequence[Message], cut: bool, turns_limit: int) -> Ending:
+    """Why an episode ended. `cut` says that the model's last tokens are no end of a message."""
+    if rollout.failure is not None:
+        sent = any(call.error in FAILURE_KINDS and call.seconds for call in rollout.calls)
+        return "environment_error" if sent else "open_failed"
+    if rollout.finished:
+        return "finished"
+    if completion and completion[-1].get("tool_calls"):
+        turns = sum(1 for message in completion if message.get("tool_calls"))
+        return "tool_limit" if turns > turns_limit else "length"
+    return "length" if cut else "stopped"
+
+
+def metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Metrics of a batch, over all episodes as `env/…` and by environment as `env/<name>/…`.
+
+    `scored` and `finished` are shares; `turns`, `model_errors` and `environment_errors`, and each of their kinds, are
+    means per rollout; `open_seconds` and `call_seconds` are quantiles over the batch.
+    """
+    logged = _group_metrics("env", episodes)
+    names = sorted({episode.environment.task.environment for episode in episodes if episode.environment.task})
+    if len(names) > 1:
+        for name in names:
+            of_it = [e for e in episodes if e.environment.task and e.environment.task.environment == name]
+            logged |= _group_metrics(f"env/{name}", of_it)
+            rewards = [e.reward for e in of_it if e.reward is not None]
+            if rewards:
+                logged[f"env/{name}/reward"] = math.fsum(rewards) / len(rewards)
+    return logged
+
+
+def _group_metrics(prefix: str, episodes: Sequence[Episode]) -> dict[str, float]:
+    count = len(episodes)
+    errors: dict[str, int] = dict.fromkeys((*MODEL_ERRORS, *FAILURE_KINDS), 0)
+    calls = [call for episode in episodes for call in episode.environment.calls]
+    for call in calls:
+        if call.error in MODEL_ERRORS:
+            errors[call.error] += 1
+    for episode in episodes:
+        errors["unknown_tool"] += episode.unknown_tools
+        if episode.environment.failure is not None:
+            errors[episode.environment.failure.kind] += 1
+    logged = {
+        "scored": sum(episode.reward is not None for episode in episodes) / count,
+        "finished": sum(episode.environment.finished for episode in episodes) / count,
+        "turns": sum(sum(1 for m in e.completion if m.get("role") == "assistant") for e in episodes) / count,
+        "model_errors": sum(errors[kind] for kind in MODEL_ERRORS) / count,
+        "environment_errors": sum(errors[kind] for kind in FAILURE_KINDS) / count,
+        **{kind: number / count for kind, number in errors.items() if number},
+        **_quantiles("open_seconds", [episode.environment.open_seconds for episode in episodes]),
+        **_quantiles("call_seconds", [call.seconds for call in calls if call.seconds]),
+    }
+    return {f"{prefix}/{name}": value for name, value in logged.items()}
+
+
+def _quantiles(name: str, values: Iterable[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    if not ordered:
+        return {}
+    return {f"{name}_p{q}": ordered[min(len(ordered) - 1, math.ceil(len(ordered) * q / 100) - 1)] for q in (50, 95)}
+
+
+class RolloutLog:
+    """`rollouts.jsonl`: one line a rollout, appended and handed to the system as soon as its reward is known.
+
+    Several processes may append to the same file: each line is one write.
+
+    Args:
+        path: The file; its folder exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, episodes: Sequence[Episode], **facts: Any) -> None:
+        """Append the episodes, `facts` (step, mode, phase) in every line."""
+        lines = b"".join(self._line(episode, facts) for episode in episodes)
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            view = memoryview(lines)
+            while view:
+                view = view[os.write(file, view) :]
+        finally:
+            os.close(file)
+
+    def _line(self, episode: Episode, facts: Mapping[str, Any]) -> bytes:
+        rollout = episode.environment
+        task = rollout.task
+        line = {
+            **facts,
+            "environment": task.environment if task else None,
+            "split": task.split if task else None,
+            "task_index": task.index if task else None,
+            "prompt": list(episode.prompt),
+            "completion": list(episode.completion),
+            "calls": [vars(call) for call in rollout.calls],
+            "reward": episode.reward,
+            "finished": rollout.finished,
+            "ending": episode.ending,
+            "error": str(rollout.failure) if rollout.failure is not None else None,
+            "seconds": {"open": rollout.open_seconds, "calls": sum(call.seconds for call in rollout.calls)},
+        }
+        text = json.dumps(line, default=str)
+        if len(text) > MAX_LINE_CHARACTERS:
+            longest = MAX_LINE_CHARACTERS
+            while len(text) > MAX_LINE_CHARACTERS and longest > 50:
+                longest //= 4
+                text = json.dumps(_shorten(line, longest), default=str)
+        return text.encode() + b"\n"
+
+
+def _shorten(value: Any, longest: int) -> Any:
+    """The same value with long strings and lists cut, each cut said."""
+    if isinstance(value, str) and len(value) > longest:
+        return f"{value[:longest]}… [{len(value) - longest} characters cut]"
+    if isinstance(value, Mapping):
+        return {key: _shorten(item, longest) for key, item in value.items()}
+    if isinstance(value, list):
+        keep = max(longest // 50, 4)
+        cut = [f"… [{len(value) - keep} items cut]"] if len(value) > keep else []
+        return [_shorten(item, longest) for item in value[:keep]] + cut
+    return value

@@ -1,0 +1,223 @@
+"""EnvGRPOTrainer: TRL's GRPOTrainer, with the environments' input and output launched together.
+
+TRL resets environments and runs tool calls one rollout after the other. Here the sessions of a batch are opened
+together, and the calls of a turn are sent off together when the first of them is made; TRL's own loop then finds each
+result ready or waits for it. This is the only file that touches TRL's private parts;
+tests/trainer/test_trl_internals.py pins each.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import trl
+from packaging.version import Version
+from trl import GRPOTrainer
+
+from trainer.episodes import Episode, RolloutLog, ending, metrics
+from trainer.ors.rollout import Rollout
+
+TRL_RANGE = ("1.16", "1.17")
+if not Version(TRL_RANGE[0]) <= Version(trl.__version__) < Version(TRL_RANGE[1]):
+    raise ImportError(
+        f"trainer.grpo works with trl >= {TRL_RANGE[0]}, < {TRL_RANGE[1]}, and trl {trl.__version__} is installed: "
+        f"pip install 'trl>={TRL_RANGE[0]},<{TRL_RANGE[1]}'"
+    )
+
+
+class _NotTheUnscored(logging.Filter):
+    """TRL prints the whole row of a rollout that nothing scored, at every step. `env/scored` says it shorter."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("All reward functions returned None")
+
+
+class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    """A GRPOTrainer for environments made by `OpenRewardSpec.environment_factory`. Takes the same arguments, and:
+
+    Args:
+        rollout_log: File that every rollout is appended to, a line each; None for none.
+
+    Beside TRL's metrics it logs those of `trainer.episodes.metrics`, where the time of a step went as `time/…` (seconds
+    a step) and `env_wait`, the share of it that was spent waiting for environments. The model is shown the tools' JSON
+    Schemas as the server has them, nested objects, enums and constraints included.
+    """
+
+    def __init__(self, *args: Any, rollout_log: Path | None = None, **kwargs: Any) -> None:
+        self.phase = "train"  # what rollouts.jsonl says of an evaluation: before or after training
+        self._rollout_log = RolloutLog(rollout_log) if rollout_log is not None else None
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._timed_since: tuple[int, float] | None = None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="You are using 'environment_factory'")
+            super().__init__(*args, **kwargs)
+        logging.getLogger("trl.trainer.grpo_trainer").addFilter(_NotTheUnscored())
+        for name, pool in (self._environment_pool if self.environment_factories else {}).items():
+            if isinstance(pool[0], Rollout):
+                self._env_tools[name] = [*self._standalone_tools, *pool[0]._schemas]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        rollouts = self._prepare_rollouts(inputs)
+        try:
+            return super()._generate_and_score_completions(inputs)  # type: ignore[no-any-return]
+        finally:
+            for rollout in rollouts:
+                rollout._dispatch = None
+                rollout._close()
+
+    def _prepare_rollouts(self, inputs: Sequence[dict[str, Any]]) -> list[Rollout]:
+        """Begin to open the sessions of a batch, on the instances that TRL is about to take from its pools."""
+        rollouts = []
+        used: Counter[str | None] = Counter()
+        for row in inputs:
+            name = row.get("environment") if self._multi_environment else None
+            if self.environment_factories is None or name not in self.environment_factories:
+                continue  # TRL says what is wrong with an unknown name
+            pool = self._environment_pool[name]
+            if used[name] == len(pool):
+                pool.append(self.environment_factories[name]())
+            rollout = pool[used[name]]
+            used[name] += 1
+            if isinstance(rollout, Rollout):
+                rollout._prepare(row)
+                rollouts.append(rollout)
+        return rollouts
+
+    def _tool_call_loop(self, prompts: Any, prompt_ids: Any, completion_ids: Any, completions: Any, *rest: Any) -> Any:
+        sent: dict[int, Any] = {}  # messages whose calls are on their way, by identity; held, so that no id comes twice
+
+        def dispatch() -> None:
+            for rollout, messages in zip(self.environments or [], completions, strict=False):
+                message = messages[-1]
+                if isinstance(rollout, Rollout) and message.get("tool_calls") and id(message) not in sent:
+                    sent[id(message)] = message
+                    rollout._start(_calls(rollout, message))
+
+        for rollout in self.environments or []:
+            if isinstance(rollout, Rollout):
+                rollout._dispatch = dispatch
+        return super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *rest)
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        first = self.accelerator.process_index * len(prompts)
+        mine = rewards[first : first + len(prompts)]
+        totals = (mine * self.reward_weights.to(mine.device)).nansum(dim=1).tolist()
+        unscored = mine.isnan().all(dim=1).tolist()
+        ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        episodes = []
+        for at, rollout in enumerate(self.environments or []):
+            if not isinstance(rollout, Rollout):
+                continue
+            completion, ids = completions[at], completion_ids_list[at]
+            cut = not ids or ids[-1] not in ends
+            why = ending(rollout, completion, cut, self.max_tool_calling_iterations)
+            reward = None if unscored[at] else totals[at]
+            unknown = sum(_unknown_calls(rollout, message) for message in completion)
+            episodes.append(Episode(rollout, prompts[at], completion, reward, why, unknown))
+            self._seconds["open"] += rollout._waited_open
+            self._seconds["calls"] += rollout._waited_calls
+        if episodes:
+            for name, value in metrics(episodes).items():
+                self._log_metric(name, value)
+            if self._rollout_log is not None:
+                mode = "train" if self.model.training else "eval"
+                step = self.state.global_step + (1 if mode == "train" else 0)
+                self._rollout_log.write(episodes, step=step, mode=mode, phase=self.phase)
+        return rewards
+
+    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
+        with self._timed("generate"):
+            return super()._generate_single_turn(*args, **kwargs)
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        with self._timed("forward"):
+            return super().compute_loss(*args, **kwargs)
+
+    def _prepare_inputs(self, *args: Any, **kwargs: Any) -> Any:
+        with self._timed("prepare"):
+            return super()._prepare_inputs(*args, **kwargs)
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        if self._timed_since is None:
+            self._timed_since = (self.state.global_step, time.monotonic())
+        with self._timed("training_step"):
+            return super().training_step(*args, **kwargs)
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds[name] += time.monotonic() - start
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's log, with the times of the steps since the last one."""
+        if self.model.training and self._timed_since is not None and "loss" in logs:
+            step, start = self._timed_since
+            steps, now = max(self.state.global_step - step, 1), time.monotonic()
+            logs |= _times(self._seconds, now - start, steps)
+            self._seconds.clear()
+            self._timed_since = (self.state.global_step, now)
+        super().log(logs, start_time)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """TRL's evaluation; its time is not counted as a training step's."""
+        kept, since, start = dict(self._seconds), self._timed_since, time.monotonic()
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            self._seconds = defaultdict(float, kept)
+            if since is not None:
+                self._timed_since = (since[0], since[1] + time.monotonic() - start)
+
+
+def _calls(rollout: Rollout, message: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The calls of a message as they go onto the wire, without those that TRL will refuse to make."""
+    calls: list[tuple[str, dict[str, Any]]] = []
+    tools: dict[str, Callable[..., Any]] = {tool.attribute: tool.function for tool in rollout._tools}
+    for call in message["tool_calls"]:
+        function = call.get("function") or {}
+        if call.get("type") == "function" and function.get("name") in tools:
+            arguments = function.get("arguments")
+            if isinstance(arguments, dict):
+                tools[function["name"]](_Collector(calls), **arguments)
+    return calls
+
+
+class _Collector:
+    """Stands in for an adapter when a tool's method is only asked what it would send."""
+
+    def __init__(self, calls: list[tuple[str, dict[str, Any]]]) -> None:
+        self._calls = calls
+
+    def _call(self, tool: str, arguments: dict[str, Any]) -> str:
+        self._calls.append((tool, arguments))
+        return ""
+
+
+def _unknown_calls(rollout: Rollout, message: dict[str, Any]) -> int:
+    known = {tool.attribute for tool in rollout._tools}
+    calls = message.get("tool_calls") or [] if message.get("role") == "assistant" else []
+    return sum((call.get("function") or {}).get("name") not in known for call in calls)
+
+
+def _times(seconds: dict[str, float], wall: float, steps: int) -> dict[str, float]:
+    """Where `wall` seconds of `steps` steps went: what was measured, and what is left as `other`."""
+    waited = seconds["open"] + seconds["calls"]
+    parts = {name: seconds[name] for name in ("open", "calls", "generate", "forward")}
+    parts["backward"] = max(seconds["training_step"] - seconds["prepare"] - seconds["forward"], 0.0)
+    parts["other"] = max(wall - sum(parts.values()), 0.0)
+    return {
+        **{f"time/{name}": value / steps for name, value in parts.items()},
+        "time/step": wall / steps,
+        "env_wait": waited / wall if wall > 0 else 0.0,
+    }
