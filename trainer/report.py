@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from trainer import report_summary as summary
+from trainer import report_tables as tables
 from trainer.report_cards import card
 from trainer.report_charts import COLOURS, Held, Series, curves, stack
-from trainer.report_run import FILES, MODEL_ERRORS, Run, number, read_run, record
-from trainer.report_text import readable
+from trainer.report_run import FILES, MODEL_ERRORS, Run, Tally, number, read_run, record
+from trainer.report_text import one_line, readable
 
 
 class ReportError(Exception):
@@ -57,7 +58,8 @@ def write_report(run: Path) -> Path:
     except ImportError as error:
         raise ReportError(f"no report: {error}; install the trainer with pip install '.[train]'") from error
     except Exception as error:
-        raise ReportError(f"no report: {run} could not be shown: {type(error).__name__}: {error}") from error
+        said = one_line(f"{type(error).__name__}: {error}", 300)
+        raise ReportError(f"no report: {run} could not be shown: {said}") from error
 
 
 def _replace(path: Path, page: str) -> Path:
@@ -96,17 +98,18 @@ def _contents(run: Run) -> dict[str, Any]:
         "headline": summary.headline(run),
         "facts": summary.facts(run),
         "rewards": _reward_charts(run),
-        "environments": summary.environment_table(run) if len(run.environments()) > 1 else [],
+        "environments": tables.environment_table(run) if len(run.environments()) > 1 else [],
+        "rollouts": sum(tally.rollouts for tally in run.tallies.values()),
         "errors": [
             _errors(run, "Model errors", MODEL_ERRORS, "env/model_errors"),
-            _errors(run, "Environment errors", summary.environment_error_kinds(run), "env/environment_errors"),
+            _errors(run, "Environment errors", tables.environment_error_kinds(run), "env/environment_errors"),
         ],
         "time": _time_chart(run),
-        "times": summary.time_table(run),
-        "time_notes": summary.time_notes(run),
+        "times": tables.time_table(run),
+        "time_notes": tables.time_notes(run),
         "sampled_from": run.sampled_from,
         "samples": [(name, _steps(rows), [card(row) for row in rows]) for name, rows in _samples(run) if rows],
-        "held_out": summary.held_out_table(run),
+        "held_out": tables.held_out_table(run),
         "notes": run.notes,
     }
 
@@ -127,14 +130,16 @@ def _logged(run: Run, key: str) -> list[tuple[float, float]]:
 
 
 def _reward_charts(run: Run) -> list[Chart]:
-    rewards, scored, held = _logged(run, "reward"), _logged(run, "env/scored"), _held_out(run)
+    totals = tables.totals(run)
+    rewards = _logged(run, "reward") or _mean_rewards(totals)
+    scored, held = _logged(run, "env/scored") or _scored_shares(totals), _held_out(run)
     charts = []
     if rewards or scored or held:
         legend = [(0, "training reward, mean of the scored rollouts")] if rewards else []
         legend += [(1, "held out: ◇ before, ◆ after" + (", 95 % interval" if held[0].interval else ""))] if held else []
         legend += [(2, "share of rollouts scored")] if scored else []
         svg = curves([Series(0, rewards)], [Series(2, scored)], held, label="Reward and scored share by step")
-        charts.append(Chart("Reward", svg, legend))
+        charts.append(Chart("Mean reward by step", svg, legend))
     names = run.environments()[:COLOURS]
     if len(names) > 1:
         rows = [(i, name, *_of_environment(run, name)) for i, name in enumerate(names)]
@@ -151,14 +156,21 @@ def _reward_charts(run: Run) -> list[Chart]:
 
 def _of_environment(run: Run, name: str) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """One environment's reward and scored share by step: as logged, else from its rollouts."""
-    tallies = [(float(step), tally) for (step, at), tally in sorted(run.tallies.items()) if at == name]
-    reward = _logged(run, f"env/{name}/reward") or [(step, t.reward / t.scored) for step, t in tallies if t.scored]
-    share = _logged(run, f"env/{name}/scored") or [(step, t.scored / t.rollouts) for step, t in tallies]
-    return reward, share
+    tallies = {step: tally for (step, at), tally in sorted(run.tallies.items()) if at == name}
+    reward = _logged(run, f"env/{name}/reward") or _mean_rewards(tallies)
+    return reward, _logged(run, f"env/{name}/scored") or _scored_shares(tallies)
+
+
+def _mean_rewards(tallies: dict[int, Tally]) -> list[tuple[float, float]]:
+    return [(step, tally.reward / tally.scored) for step, tally in tallies.items() if tally.scored]
+
+
+def _scored_shares(tallies: dict[int, Tally]) -> list[tuple[float, float]]:
+    return [(step, tally.scored / tally.rollouts) for step, tally in tallies.items()]
 
 
 def _held_out(run: Run) -> list[Held]:
-    """The held-out scores in the reward's own unit: their mean reward, with the interval where that is the success rate."""
+    """The held-out scores in the reward's unit: mean rewards, with the interval where that is the success rate."""
     last = max(run.metrics, default=int(number(run.facts.get("step")) or 0))
     marks = []
     for phase, step in (("before", 0), ("after", last)):
@@ -174,18 +186,18 @@ def _held_out(run: Run) -> list[Held]:
     return marks
 
 
-def _errors(run: Run, title: str, kinds: dict[str, str], metric: str) -> tuple[str, Chart | None, list[summary.Row]]:
+def _errors(run: Run, title: str, kinds: dict[str, str], metric: str) -> tuple[str, Chart | None, list[tables.Row]]:
     """A chart and a table by kind, from the rollouts; without rollouts the chart of the logged total and no table.
 
     Without an error there is no chart, and without either source no row.
     """
-    totals = summary.totals(run)
+    totals = tables.totals(run)
     if totals:
         layers = [
             Series(i, [(step, total.errors[kind] / total.rollouts) for step, total in totals.items()])
             for i, kind in enumerate(kinds)
         ]
-        rows = summary.error_table(run, kinds)
+        rows = tables.error_table(run, kinds)
     else:
         layers = [Series(0, _logged(run, metric))]
         rows = []
@@ -197,15 +209,14 @@ def _errors(run: Run, title: str, kinds: dict[str, str], metric: str) -> tuple[s
 
 
 def _time_chart(run: Run) -> Chart | None:
-    steps = [step for step, values in run.metrics.items() if any(part in values for part in summary.TIME_PARTS)]
+    steps = [step for step, values in run.metrics.items() if any(part in values for part in tables.TIME_PARTS)]
     if not steps:
         return None
-    layers, legend = [], []
-    for colour, (part, words) in enumerate(summary.TIME_PARTS.items()):
+    layers = []
+    for colour, part in enumerate(tables.TIME_PARTS):
         points = [(float(step), max(0.0, run.metrics[step].get(part, 0.0))) for step in steps]
         if any(y for _, y in points):
             layers.append(Series(colour, points))
-            legend.append((colour, words))
     if not layers:
         return None
-    return Chart("Wall time of a step", stack(layers, unit="seconds", label="Seconds of a step by part"), legend)
+    return Chart("Wall time of each step", stack(layers, unit="seconds", label="Seconds of a step by part"), [])

@@ -29,9 +29,9 @@ class Event:
 
     Args:
         kind: "prompt", "model", "call", "result" or "gap" (events left out of a long rollout).
-        heading: who or what, e.g. the prompt's role or the tool's name.
-        arguments: of a call, on one line where they fit.
-        body: the text that goes with it.
+        heading: who or what: a role, "tool call", a gap's extent.
+        call: the tool and its arguments.
+        body: what was said, or a call's result.
         reward: a call's reward as shown, else "".
         error: a call's error in words, else "".
         seconds: a call's duration as shown, else "".
@@ -39,7 +39,7 @@ class Event:
 
     kind: str
     heading: str = ""
-    arguments: Passage | None = None
+    call: Passage | None = None
     body: Passage | None = None
     reward: str = ""
     error: str = ""
@@ -48,7 +48,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Card:
-    """A rollout ready for the template: every field a text, but `outcome` ("scored", "zero" or "unscored") and events."""
+    """A rollout ready for the template, every field but the events a text.
+
+    Args:
+        outcome: "scored" (a reward above zero), "zero" (or below) or "unscored".
+    """
 
     step: str
     task: str
@@ -64,7 +68,9 @@ def card(row: dict[str, Any]) -> Card:
     """Makes a card of one line of rollouts.jsonl, whatever parts of it are there."""
     reward = number(row.get("reward"))
     seconds = record(row.get("seconds"))
-    timings = [f"{_seconds(value)} {name}" for name in ("open", "calls") if (value := number(seconds.get(name))) is not None]
+    timings = [
+        f"{name} {_seconds(value)}" for name in ("open", "calls") if (value := number(seconds.get(name))) is not None
+    ]
     place = [str(row[key]) for key in ("environment", "split") if row.get(key)]
     if row.get("task_index") is not None:
         place.append(f"task {row['task_index']}")
@@ -95,24 +101,21 @@ def _conversation(row: dict[str, Any]) -> Iterator[Event]:
     messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else records(completion)
     answered = 0
     for message in messages:
+        text = _content(message.get("content"))
         if message.get("role") == "tool":
             if answered:
                 answered -= 1
             else:
-                yield Event("result", str(message.get("name") or "tool"), body=passage(_content(message.get("content"))))
+                yield Event("result", str(message.get("name") or "tool"), body=passage(text))
             continue
-        if text := _content(message.get("content")).strip():
+        if text.strip():
             yield Event("model", str(message.get("role") or "assistant"), body=passage(text))
         for asked in records(message.get("tool_calls")):
             call = next(recorded, None)
             if call is None:
                 function = record(asked.get("function"))
-                yield Event(
-                    "call",
-                    str(function.get("name") or "(no name)"),
-                    passage(_arguments(function.get("arguments"))),
-                    error="not carried out",
-                )
+                written = _written(function.get("name"), function.get("arguments"))
+                yield Event("call", "tool call", written, error="not carried out")
             else:
                 answered += 1
                 yield _call(call)
@@ -122,12 +125,12 @@ def _conversation(row: dict[str, Any]) -> Iterator[Event]:
 def _call(call: dict[str, Any]) -> Event:
     reward, seconds = number(call.get("reward")), number(call.get("seconds"))
     error = str(call.get("error") or "")
-    result = call.get("result")
+    result = _content(call.get("result"))
     return Event(
         "call",
-        str(call.get("tool") or "(no name)"),
-        passage(_arguments(call.get("arguments"))),
-        None if result is None else passage(_content(result)),
+        "tool call",
+        _written(call.get("tool"), call.get("arguments")),
+        passage(without_userinfo(result) if error else result),
         "" if reward is None else f"{reward:.4g}",
         (MODEL_ERRORS | ENVIRONMENT_ERRORS).get(error, error),
         "" if seconds is None else _seconds(seconds),
@@ -152,12 +155,21 @@ def _part(part: object) -> str:
     return str(part)
 
 
-def _arguments(arguments: object) -> str:
-    if isinstance(arguments, str):
-        return arguments
-    if not isinstance(arguments, dict):
-        return "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
-    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
+def _written(tool: object, arguments: object) -> Passage:
+    """A call as a programmer would write it, strings of several lines set out as lines."""
+    if isinstance(arguments, dict):
+        inside = ", ".join(f"{name}={_value(value)}" for name, value in arguments.items())
+    elif isinstance(arguments, str):
+        inside = arguments
+    else:
+        inside = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+    return passage(f"{tool or '(no name)'}({inside})")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str) and "\n" in value.strip():
+        return '"""\n' + value.rstrip("\n") + '\n"""'
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _seconds(value: float) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 COLOURS = 7
@@ -27,6 +27,7 @@ _PAINT = {_INK: "var(--muted)", _GRID: "var(--rule)", _PAPER: "var(--card)"} | {
 }
 _STYLE = {
     "svg.fonttype": "none",
+    "svg.hashsalt": "report",  # the same run gives the same page
     "font.size": 10.0,
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _INK,
@@ -120,18 +121,19 @@ def stack(layers: Sequence[Series], *, unit: str, label: str) -> str:
         binned = [thin(layer.points, _BINS) for layer in layers]
         steps = [x for x, _ in binned[0]]
         edges = _edges(steps)
-        base = [0.0] * len(steps)
-        for layer, points in zip(layers, binned, strict=True):
-            top = [below + y for below, (_, y) in zip(base, points, strict=True)]
-            axes.fill_between(
-                edges, [*base, base[-1]], [*top, top[-1]], step="post", color=_colour(layer.colour), linewidth=0
-            )
-            base = top
-        axes.set_ylim(0, max(base) * 1.06 or 1)
+        tops = list(accumulate(([y for _, y in points] for points in binned), _added))
+        # Each layer reaches down to zero behind the ones below it: where two only met, a seam would show.
+        for layer, top in reversed(list(zip(layers, tops, strict=True))):
+            axes.fill_between(edges, 0, [*top, top[-1]], step="post", color=_colour(layer.colour), linewidth=0)
+        axes.set_ylim(0, max(tops[-1]) * 1.06 or 1)
         axes.set_xlim(edges[0], edges[-1])
         axes.set_ylabel(unit)
         _axes(axes, xlabel="step")
         return finish(label)
+
+
+def _added(below: Sequence[float], heights: Sequence[float]) -> list[float]:
+    return [low + height for low, height in zip(below, heights, strict=True)]
 
 
 def _edges(steps: Sequence[float]) -> list[float]:
@@ -166,7 +168,7 @@ def _axes(axes: Any, *, xlabel: str | None = None) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.grid(axis="y")
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10]))
     axes.margins(x=0.02)
     if xlabel:
         axes.set_xlabel(xlabel)
@@ -177,7 +179,7 @@ def _colour(index: int) -> str:
 
 
 @contextmanager
-def _figure(height: float) -> Iterator[tuple[Any, Any]]:
+def _figure(height: float) -> Iterator[tuple[Any, Callable[[str], str]]]:
     """Yields a figure and the function that turns it into SVG; the process's matplotlib settings are left alone."""
     with _quiet():
         import matplotlib
@@ -203,7 +205,11 @@ def _quiet() -> Iterator[None]:
 
 
 def _svg(figure: Any, label: str) -> str:
-    """Returns the figure as an SVG element for a page that holds several: own ids, no metadata, no style sheet, no size."""
+    """Returns the figure as an SVG element fit for a page of several: own ids, no style sheet, no size.
+
+    Args:
+        label: plain words that no other picture on the page has.
+    """
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True)
     drawing = buffer.getvalue()

@@ -1,27 +1,18 @@
-"""The report's words and tables: what the run came to, what it ran, where its time and its errors were."""
+"""The report's first lines: what the run came to, and what it was."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from trainer.report_run import ENVIRONMENT_ERRORS, MODEL_ERRORS, UNNAMED_ERROR, Run, Tally, number, record, records
+from trainer.report_run import Run, number, record, records
 from trainer.report_text import one_line, public_url, without_userinfo
 
-TIME_PARTS = {
-    "time/open": "opening sessions",
-    "time/calls": "tool calls",
-    "time/generate": "generating",
-    "time/forward": "forward",
-    "time/backward": "backward",
-    "time/other": "other",
-}
 STATUSES = ("finished", "interrupted", "failed", "running")
 _NAME_LENGTH = 200
-_DASH = "\N{EN DASH}"
+DASH = "\N{EN DASH}"
 
 
 @dataclass(frozen=True)
@@ -42,17 +33,8 @@ class Facts:
     rows: Sequence[tuple[str, Sequence[str]]]
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of a table: its name, its cells as shown, and the colour it has in the chart, if any."""
-
-    name: str
-    cells: Sequence[str]
-    colour: int | None = None
-
-
 def headline(run: Run) -> Headline:
-    """Says how the run ended in one line: the held-out success, else the training reward, else that there is neither."""
+    """Says what the run came to: the held-out success, else the training reward, else that there is neither."""
     before, after = (record(run.evaluation.get(phase)) for phase in ("before", "after"))
     scores = [number(record(phase.get("sampled")).get("success")) for phase in (before, after)]
     shown = [f"{score:.2f}" for score in scores if score is not None]
@@ -84,10 +66,10 @@ def _held_out_detail(run: Run, evaluated: dict[str, Any]) -> str:
         )
     if (n := number(sampled.get("n"))) is not None:
         parts.append(f"{n:.0f} rollouts")
-    if interval := _interval(sampled):
-        parts.append(f"95 % interval {interval}")
+    if between := interval(sampled):
+        parts.append(f"95 % interval {between}")
     if (scored := number(sampled.get("scored"))) is not None and scored < 1:
-        parts.append(f"{_percent(scored)} of them scored")
+        parts.append(f"{percent(scored)} of them scored")
     return ", ".join(parts)
 
 
@@ -161,117 +143,21 @@ def _duration(told: dict[str, Any]) -> str:
 def _clock(seconds: float) -> str:
     whole = round(max(0.0, seconds))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def environment_table(run: Run) -> list[Row]:
-    """One row for each environment: rollouts, scored, mean reward of the scored, errors for each rollout."""
-    rows = []
-    for colour, name in enumerate(run.environments()):
-        tallies = [tally for (_, environment), tally in run.tallies.items() if environment == name]
-        rollouts, scored = sum(t.rollouts for t in tallies), sum(t.scored for t in tallies)
-        errors = sum((t.errors for t in tallies), Counter[str]())
-        model = sum(errors[kind] for kind in MODEL_ERRORS)
-        cells = [
-            f"{rollouts:,}",
-            _percent(scored / rollouts) if rollouts else _DASH,
-            f"{sum(t.reward for t in tallies) / scored:.2f}" if scored else _DASH,
-            _rate(model, rollouts),
-            _rate(errors.total() - model, rollouts),
-        ]
-        rows.append(Row(name or "(unnamed)", cells, colour))
-    return rows
-
-
-def error_table(run: Run, kinds: dict[str, str]) -> list[Row]:
-    """One row for each kind of error: how many, and how many for each rollout."""
-    rollouts = sum(tally.rollouts for tally in run.tallies.values())
-    errors = sum((tally.errors for tally in run.tallies.values()), Counter[str]())
-    return [
-        Row(words, [f"{errors[kind]:,}", _rate(errors[kind], rollouts)], colour)
-        for colour, (kind, words) in enumerate(kinds.items())
-    ]
-
-
-def environment_error_kinds(run: Run) -> dict[str, str]:
-    """The environment's kinds of error, with one for unknown names where the run has such."""
-    unnamed = any(tally.errors[UNNAMED_ERROR] for tally in run.tallies.values())
-    return ENVIRONMENT_ERRORS | ({UNNAMED_ERROR: "other"} if unnamed else {})
-
-
-def time_table(run: Run) -> list[Row]:
-    """Mean seconds a step spent in each part, and the part's share of them all."""
-    means = {key: _mean(run, key) for key in TIME_PARTS}
-    whole = sum(mean or 0 for mean in means.values())
-    return [
-        Row(words, [f"{mean:.2f}", _percent(mean / whole) if whole else _DASH], colour)
-        for colour, (key, words) in enumerate(TIME_PARTS.items())
-        if (mean := means[key]) is not None
-    ]
-
-
-def time_notes(run: Run) -> list[str]:
-    """What stands below the table of times: the whole step, and the share of it spent waiting for environments."""
-    step, wait = _mean(run, "time/step"), _mean(run, "env_wait")
-    notes = [] if step is None else [f"A step took {step:.2f} s on average."]
-    if wait is not None:
-        notes.append(f"Waiting for environments was {_percent(wait)} of it (env_wait).")
-    return notes
-
-
-def held_out_table(run: Run) -> list[Row]:
-    """Before and after, sampled and greedy: success, interval, rollouts, scored share, mean reward."""
-    rows = []
-    for phase in ("before", "after"):
-        for decoding in ("sampled", "greedy"):
-            scores = record(record(run.evaluation.get(phase)).get(decoding))
-            if not scores:
-                continue
-            n, scored = number(scores.get("n")), number(scores.get("scored"))
-            cells = [
-                _two(number(scores.get("success"))),
-                _interval(scores) or _DASH,
-                _DASH if n is None else f"{n:,.0f}",
-                _DASH if scored is None else _percent(scored),
-                _two(number(scores.get("reward"))),
-            ]
-            rows.append(Row(f"{phase}, {decoding}", cells))
-    return rows
-
-
-def totals(run: Run) -> dict[int, Tally]:
-    """Returns for each step, in order, the tallies of its environments added up."""
-    steps: dict[int, Tally] = {}
-    for (step, _), tally in run.tallies.items():
-        total = steps.setdefault(step, Tally())
-        total.rollouts += tally.rollouts
-        total.scored += tally.scored
-        total.reward += tally.reward
-        total.errors.update(tally.errors)
-    return dict(sorted(steps.items()))
-
-
-def _mean(run: Run, key: str) -> float | None:
-    values = [values[key] for values in run.metrics.values() if key in values]
-    return sum(values) / len(values) if values else None
-
-
-def _interval(scores: dict[str, Any]) -> str:
+def interval(scores: dict[str, Any]) -> str:
+    """Returns an evaluation's interval as two figures with a dash between, or "" without one."""
     low, high = number(scores.get("low")), number(scores.get("high"))
-    return "" if low is None or high is None else f"{low:.2f}{_DASH}{high:.2f}"
+    return "" if low is None or high is None else f"{low:.2f}{DASH}{high:.2f}"
 
 
-def _two(value: float | None) -> str:
-    return _DASH if value is None else f"{value:.2f}"
-
-
-def _percent(share: float) -> str:
-    """A share in per cent that says 100 only of everything and 0 only of nothing."""
-    shown = 100 * share
-    if 99.5 <= shown < 100 or 0 < shown < 0.5:
-        return f"{shown:.1f} %" if 0.05 <= shown < 99.95 else ("> 99.9 %" if shown > 50 else "< 0.1 %")
-    return f"{shown:.0f} %"
-
-
-def _rate(count: int, rollouts: int) -> str:
-    return f"{count / rollouts:.3f}" if rollouts else _DASH
+def percent(share: float) -> str:
+    """Returns a share (0 to 1) in per cent, 100 only of everything and 0 only of nothing."""
+    if 0.995 <= share < 1:
+        return "> 99 %"
+    if 0 < share < 0.005:
+        return "< 1 %"
+    return f"{100 * share:.0f} %"

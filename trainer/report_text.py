@@ -45,7 +45,7 @@ class Passage:
 
 
 def readable(text: str) -> str:
-    """Returns `text` with control characters as visible symbols (ESC as U+241B) and the rest of the unreadable as \\uXXXX."""
+    """Returns `text` with controls as visible symbols (ESC as U+241B) and the rest of the unreadable as \\uXXXX."""
     return _UNREADABLE.sub(_symbol, text.replace("\r\n", "\n"))
 
 

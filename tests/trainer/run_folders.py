@@ -79,7 +79,9 @@ def rollout(step: int = 1, task: int = 0, *, calls: list[Row] | None = None, **c
     completion: list[Row] = []
     for made in calls:
         function = {"name": made["tool"], "arguments": made["arguments"]}
-        completion.append({"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": function}]})
+        completion.append(
+            {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": function}]}
+        )
         completion.append({"role": "tool", "name": made["tool"], "content": str(made["result"])})
     scores = [made["reward"] for made in calls if made["reward"] is not None]
     return {
@@ -110,13 +112,17 @@ def demo_rollouts(steps: int = DEMO_STEPS) -> Iterable[Row]:
             prompt = [{"role": "user", "content": f"Repeat exactly, with the echo tool: {target}"}]
             for _ in range(GENERATIONS):
                 if chance.random() < 0.01:
-                    wrong = call("ecko", result="There is no tool ecko; there are: echo.", reward=None, error="unknown_tool")
+                    wrong = call(
+                        "ecko", result="There is no tool ecko; there are: echo.", reward=None, error="unknown_tool"
+                    )
                     yield rollout(step, task, calls=[wrong | {"finished": False}], prompt=prompt, ending="stopped")
                 elif chance.random() < 0.12 + 0.78 * step / steps:
                     right = call(arguments={"text": target}, seconds=round(0.003 + 0.004 * chance.random(), 4))
                     yield rollout(step, task, calls=[right], prompt=prompt)
                 else:
-                    stock = call(arguments={"text": "hello world"}, result="Not the target.", reward=0.0, finished=False)
+                    stock = call(
+                        arguments={"text": "hello world"}, result="Not the target.", reward=0.0, finished=False
+                    )
                     yield rollout(step, task, calls=[stock], prompt=prompt, ending="stopped")
 
 
@@ -152,11 +158,16 @@ def finished_demo(folder: Path) -> Path:
 
 
 def failed_mixture(folder: Path) -> Path:
-    """Two environments, of which one begins to crash, then stays away: unscored rollouts, and the run stops at step 18."""
+    """Two environments, of which one begins to crash, then stays away; the run stops at step 18."""
     folder.mkdir(parents=True, exist_ok=True)
     chance = random.Random(2)
-    message = f"environment sql at http://reader:{SECRET}@db.example:8000 is away since 18:31:02: connection refused"
-    sql = {"name": "sql", "url": f"http://reader:{SECRET}@db.example:8000/?key={SECRET}", "env_name": "sql", "split": "train"}
+    message = f"environment sql at http://reader:{SECRET}@db.example:8000 is away: connection refused"
+    sql = {
+        "name": "sql",
+        "url": f"http://reader:{SECRET}@db.example:8000/?key={SECRET}",
+        "env_name": "sql",
+        "split": "train",
+    }
     write_json(
         folder / "run.json",
         facts(
@@ -167,13 +178,18 @@ def failed_mixture(folder: Path) -> Path:
             finished=None,
             step=18,
             steps=200,
-            environments=[*facts()["environments"], sql | {"num_tasks": 400}],
+            environments=[*facts()["environments"], sql],
             seconds={"total": 1284.0, "training": 1190.5},
         ),
     )
     rows, logged = [], []
     for step in range(1, 19):
-        of_step = [_mixture_rollout(chance, step, task, name) for name in ("echo", "sql") for task in range(4) for _ in range(4)]
+        of_step = [
+            _mixture_rollout(chance, step, task, name)
+            for name in ("echo", "sql")
+            for task in range(4)
+            for _ in range(4)
+        ]
         rows += of_step
         rewards = [row["reward"] for row in of_step if row["reward"] is not None]
         logged.append(
@@ -202,10 +218,15 @@ def _mixture_rollout(chance: random.Random, step: int, task: int, name: str) -> 
     query = "SELECT name, count(*) FROM orders\n JOIN customers USING (customer_id)\nGROUP BY name\nHAVING count(*) > 3"
     table = "\n".join(f"{word:<12}{chance.randint(1, 99):>4}" for word in WORDS)
     look = call("run_query", arguments={"query": query}, result=table, reward=None, finished=False, seconds=0.21)
-    answer = call("submit", arguments={"rows": [["quiet", 4]], "ordered": True}, result="2 of 3 rows match.", reward=0.67)
+    answer = call(
+        "submit", arguments={"rows": [["quiet", 4]], "ordered": True}, result="2 of 3 rows match.", reward=0.67
+    )
     prompt = [
         {"role": "system", "content": "You answer questions about a shop's database. Use the tools."},
-        {"role": "user", "content": "Which customers ordered more than three times? " + "Tables: orders, customers. " * 40},
+        {
+            "role": "user",
+            "content": "Which customers ordered more than three times? " + "Tables: orders, customers. " * 40,
+        },
     ]
     common = {"environment": "sql", "prompt": prompt}
     luck = chance.random()
@@ -214,10 +235,14 @@ def _mixture_rollout(chance: random.Random, step: int, task: int, name: str) -> 
         return rollout(step, task, calls=[], ending="open_failed", error=text, **common)
     if luck < 0.04 * step:
         kind = chance.choice(("crash", "timeout", "unreachable"))
-        broken = call("run_query", arguments={"query": query}, result="The environment failed.", reward=None, error=kind)
+        broken = call(
+            "run_query", arguments={"query": query}, result="The environment failed.", reward=None, error=kind
+        )
         return rollout(step, task, calls=[look, broken | {"finished": False}], ending="environment_error", **common)
     if luck > 0.9:
-        wrong = call("run_query", arguments={"sql": "x"}, result="query: field required", reward=None, error="bad_arguments")
+        wrong = call(
+            "run_query", arguments={"sql": "x"}, result="query: field required", reward=None, error="bad_arguments"
+        )
         return rollout(step, task, calls=[wrong | {"finished": False}, look, answer], **common)
     return rollout(step, task, calls=[look, answer], **common)
 
@@ -225,7 +250,9 @@ def _mixture_rollout(chance: random.Random, step: int, task: int, name: str) -> 
 def empty_run(folder: Path) -> Path:
     """A run that ended before its first step was logged."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "run.json", facts(status="interrupted", message="stopped by Ctrl-C", step=0, seconds={"total": 3.1}))
+    write_json(
+        folder / "run.json", facts(status="interrupted", message="stopped by Ctrl-C", step=0, seconds={"total": 3.1})
+    )
     (folder / "metrics.jsonl").touch()
     (folder / "rollouts.jsonl").touch()
     return folder
