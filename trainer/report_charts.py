@@ -160,7 +160,7 @@ def _held(axes: Any, mark: Held) -> None:
         axes.vlines(mark.step, low, high, color=_colour(1), linewidth=1.6)
     face = _colour(1) if mark.after else _PAPER
     axes.plot(
-        [mark.step], [mark.score], "D", color=_colour(1), markerfacecolor=face, markersize=6.5, zorder=5, clip_on=False
+        [mark.step], [mark.score], "D", color=_colour(1), markerfacecolor=face, markersize=5.5, zorder=5, clip_on=False
     )
 
 
