@@ -136,7 +136,9 @@ def _reward_charts(run: Run) -> list[Chart]:
     charts = []
     if rewards or scored or held:
         legend = [(0, "training reward, mean of the scored rollouts")] if rewards else []
-        legend += [(1, "held out: ◇ before, ◆ after" + (", 95 % interval" if held[0].interval else ""))] if held else []
+        if held:
+            interval = ", 95 % interval" if any(mark.interval for mark in held) else ""
+            legend.append((1, f"held out: ◇ before, ◆ after{interval}"))
         legend += [(2, "share of rollouts scored")] if scored else []
         svg = curves([Series(0, rewards)], [Series(2, scored)], held, label="Reward and scored share by step")
         charts.append(Chart("Mean reward by step", svg, legend))

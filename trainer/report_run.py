@@ -29,6 +29,7 @@ ENVIRONMENT_ERRORS = {
     "crash": "crash in a tool",
     "timeout": "timeout",
     "unreachable": "unreachable",
+    "refused": "request refused",
     "open_failed": "session did not open",
 }
 UNNAMED_ERROR = "other"

@@ -12,7 +12,9 @@ import pytest
 
 from tests.trainer import run_folders as folders
 from tests.trainer.page import Element, read_page
+from trainer.ors import errors
 from trainer.report import ReportError, write_report
+from trainer.report_run import ENVIRONMENT_ERRORS, MODEL_ERRORS
 
 SECTIONS = ["summary", "reward", "errors", "time", "rollouts", "held-out"]
 
@@ -138,9 +140,15 @@ def test_errors_are_counted_by_kind(tmp_path: Path) -> None:
         ["crash in a tool", "1"],
         ["timeout", "0"],
         ["unreachable", "0"],
+        ["request refused", "0"],
         ["session did not open", "3"],
         ["other", "1"],
     ]
+
+
+def test_every_kind_of_error_that_a_rollout_records_has_its_words() -> None:
+    assert list(MODEL_ERRORS) == list(errors.MODEL_ERRORS)
+    assert set(ENVIRONMENT_ERRORS) == {*errors.FAILURE_KINDS, "open_failed"}
 
 
 def test_the_time_table_adds_up(demo: Element) -> None:
