@@ -10,11 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainer.grpo import EnvGRPOTrainer
+    from trainer.ors.mixture import Mixture
     from trainer.ors.spec import OpenRewardSpec
 
-__all__ = ["OpenRewardSpec"]
+__all__ = ["EnvGRPOTrainer", "Mixture", "OpenRewardSpec"]
 
-_HOMES = {"OpenRewardSpec": "trainer.ors.spec"}
+_HOMES = {
+    "EnvGRPOTrainer": "trainer.grpo",
+    "Mixture": "trainer.ors.mixture",
+    "OpenRewardSpec": "trainer.ors.spec",
+}
 
 
 def __getattr__(name: str) -> Any:

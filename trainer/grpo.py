@@ -22,6 +22,7 @@ from packaging.version import Version
 from trl import GRPOTrainer
 
 from trainer.episodes import Episode, RolloutLog, ending, metrics
+from trainer.ors.errors import ConfigurationError
 from trainer.ors.rollout import Rollout
 
 TRL_RANGE = ("1.16", "1.17")
@@ -62,6 +63,18 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         for name, pool in (self._environment_pool if self.environment_factories else {}).items():
             if isinstance(pool[0], Rollout):
                 self._env_tools[name] = [*self._standalone_tools, *pool[0]._schemas]
+        if self._multi_environment:
+            for dataset in (self.train_dataset, self.eval_dataset):
+                self._check_environments(dataset)
+
+    def _check_environments(self, dataset: Any) -> None:
+        """A row that names an unknown environment would stop the run at the step that draws it; it is found here."""
+        for part in dataset.values() if isinstance(dataset, dict) else [dataset]:
+            if "environment" in (getattr(part, "column_names", None) or []):
+                unknown = sorted(set(map(str, part.unique("environment"))) - set(self.environment_factories))
+                if unknown:
+                    known = ", ".join(map(str, self.environment_factories))
+                    raise ConfigurationError(f"a row is of environment {unknown[0]!r}; the factories are for: {known}")
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         rollouts = self._prepare_rollouts(inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -117,6 +118,19 @@ class OpenRewardSpec:
         return (
             f"OpenRewardSpec({self._endpoint.address!r}, env_name={self._endpoint.env_name!r}, split={self._split!r})"
         )
+
+    @property
+    def split(self) -> str:
+        """The split that tasks are taken from."""
+        return self._split
+
+    def named(self, name: str) -> OpenRewardSpec:
+        """The same environment under another name in rows, metrics and reports."""
+        other = copy.copy(self)
+        for cached in ("name", "train_dataset", "environment_factory"):
+            vars(other).pop(cached, None)
+        other._name = name
+        return other
 
     @cached_property
     def name(self) -> str:

@@ -1,0 +1,123 @@
+"""Several environments in one run: one dataset, a factory for each, one reward function."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from trainer.ors.errors import ConfigurationError
+from trainer.ors.spec import ROW, OpenRewardSpec, metadata_columns
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from trainer.ors.rollout import Factory, Rollout
+
+
+@dataclass(frozen=True)
+class EachItsOwn:
+    """A TRL reward function that scores each episode as its own spec says. Picklable."""
+
+    @property
+    def __name__(self) -> str:
+        """What TRL logs the reward under."""
+        return "environments"
+
+    def __call__(
+        self, environments: Sequence[Rollout], log_metric: Callable[[str, float], None] | None = None, **_: Any
+    ) -> list[float | None]:
+        """Scores, one an episode, index-aligned. Logs `env/scored` as `trainer.ors.rewards.Reward` does."""
+        scores = [environment._plan.reward.score(environment) for environment in environments]
+        if log_metric is not None and scores:
+            log_metric("env/scored", sum(score is not None for score in scores) / len(scores))
+        return scores
+
+
+class Mixture:
+    """Several specs as one, each with its own URL, split and reward settings, for the three slots of a TRL trainer.
+
+    Environments are told apart by name. Where two specs have the same (one server under two splits), the split is added:
+    `echo/train`, `echo/test`.
+
+    Args:
+        specs: The environments.
+        weights: How often each is drawn, relative to the others. None draws every task once.
+        size: Rows of an epoch. None: as many as there are tasks in all.
+        seed: Of the order, and of which tasks come once more than others.
+
+    Raises:
+        ConfigurationError: no specs, weights that do not fit, or names that cannot be told apart.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[OpenRewardSpec],
+        *,
+        weights: Sequence[float] | None = None,
+        size: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        if not specs:
+            raise ConfigurationError("a mixture needs at least one environment")
+        if weights is not None and (len(weights) != len(specs) or not all(weight > 0 for weight in weights)):
+            raise ConfigurationError(f"a mixture of {len(specs)} environments takes {len(specs)} weights above 0")
+        if size is not None and size < 1:
+            raise ConfigurationError(f"the size of a mixture is at least 1, not {size}")
+        self._given = list(specs)
+        self._weights = list(weights) if weights is not None else None
+        self._size = size
+        self._seed = seed
+
+    @cached_property
+    def specs(self) -> list[OpenRewardSpec]:
+        """The specs, their names made unique."""
+        names = [spec.name for spec in self._given]
+        counts = Counter(names)
+        unique = [
+            name if counts[name] == 1 else f"{name}/{s.split}" for name, s in zip(names, self._given, strict=True)
+        ]
+        if twice := [name for name, count in Counter(unique).items() if count > 1]:
+            raise ConfigurationError(f"two environments of the mixture are called {twice[0]!r}: give them a name= each")
+        return [spec.named(name) for spec, name in zip(self._given, unique, strict=True)]
+
+    @cached_property
+    def train_dataset(self) -> Dataset:
+        """The rows of all environments in one order, each with its `environment`. Fields that an environment does not
+        have are None. By weight, each environment has its exact share of the rows, whole epochs of its tasks first."""
+        from datasets import Dataset
+
+        order = random.Random(self._seed)
+        rows: list[dict[str, Any]] = []
+        tasks = [spec.train_dataset.to_list() for spec in self.specs]
+        for own, count in zip(tasks, self._counts([len(own) for own in tasks]), strict=True):
+            epochs, rest = divmod(count, len(own))
+            rows += own * epochs + order.sample(own, rest)
+        order.shuffle(rows)
+        columns: dict[str, Any] = {key: [row[key] for row in rows] for key in ROW}
+        fields = [{key: value for key, value in row.items() if key not in ROW} for row in rows]
+        return Dataset.from_dict(columns | metadata_columns(fields))
+
+    def _counts(self, lengths: Sequence[int]) -> list[int]:
+        """Rows of each environment: its share of the size, by largest remainder."""
+        weights = self._weights or list(lengths)
+        size = self._size if self._size is not None else sum(lengths)
+        shares = [size * weight / sum(weights) for weight in weights]
+        counts = [int(share) for share in shares]
+        by_remainder = sorted(range(len(shares)), key=lambda at: counts[at] - shares[at])
+        for at in by_remainder[: size - sum(counts)]:
+            counts[at] += 1
+        return counts
+
+    @cached_property
+    def environment_factory(self) -> dict[str, Factory]:
+        """A factory for each environment, by name."""
+        return {spec.name: spec.environment_factory for spec in self.specs}
+
+    @property
+    def reward_funcs(self) -> EachItsOwn:
+        """One reward function for all of them."""
+        return EachItsOwn()
