@@ -40,8 +40,8 @@ class EachItsOwn:
 class Mixture:
     """Several specs as one, each with its own URL, split and reward settings, for the three slots of a TRL trainer.
 
-    Environments are told apart by name. Where two specs have the same (one server under two splits), the split is added:
-    `echo/train`, `echo/test`.
+    Environments are told apart by name. Where two specs have the same (one server under two splits), the split is
+    added: `echo/train`, `echo/test`.
 
     Args:
         specs: The environments.
