@@ -1,7 +1,7 @@
 """What a parameter's schema says, in words: its description, and what its type hint has to leave out.
 
 A type hint names no keys of a nested object and no bounds, so those are told to the model in the text, as in
-`Edits to make (list of JSON object {old: string; new: string, optional}, minimum items 1)`.
+`Edits to make (list of JSON object {old: string; new: string (optional)}; minimum items 1)`.
 """
 
 import json
@@ -98,13 +98,14 @@ def _typed_shape(reader: SchemaReader, kind: str, node: Mapping[str, Any], trail
 def _nested_shape(reader: SchemaReader, schema: object, trail: Trail) -> tuple[str, bool]:
     shape, richer = _shape(reader, schema, trail)
     constraints = _constraints(reader.resolve(schema))
-    return ", ".join([shape, *constraints]), richer or bool(constraints)
+    return (f"{shape} ({'; '.join(constraints)})" if constraints else shape), richer or bool(constraints)
 
 
 def _key(reader: SchemaReader, name: str, schema: object, required: bool, trail: Trail) -> str:
-    words = f"{name}: {_nested_shape(reader, schema, trail)[0]}" + ("" if required else ", optional")
-    description = " ".join(_description(reader, schema).split())
-    return f"{words} ({_cut(description, _MAX_VALUE_CHARS)})" if description else words
+    description = _cut(" ".join(_description(reader, schema).split()), _MAX_VALUE_CHARS)
+    details = [*([] if required else ["optional"]), *_constraints(reader.resolve(schema)), *filter(None, [description])]
+    words = f"{name}: {_shape(reader, schema, trail)[0]}"
+    return f"{words} ({'; '.join(details)})" if details else words
 
 
 def _constraints(node: Mapping[str, Any]) -> list[str]:
