@@ -1,0 +1,139 @@
+"""The whole server as one ASGI app: the SDK's own app in the layers that make it fit to face the internet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from openreward.environments import Environment
+from openreward.environments.server import Server
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from envs.server import errors, logs, sdk
+from envs.server.access import Access
+from envs.server.body import BodyLimit
+from envs.server.calls import Calls
+from envs.server.errors import Guard
+from envs.server.gate import SessionGate
+from envs.server.health import Exposition, Ready
+from envs.server.logs import Redaction
+from envs.server.metrics import Metrics
+from envs.server.page import Page
+from envs.server.reaper import Reaper
+from envs.server.routes import Routes
+from envs.server.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+OPEN_PATHS = ("/", "/health", "/page/")
+_TEARDOWN_SECONDS = 2.0
+_THREAD_NAME = "environment-code"
+
+
+def build(environments: Sequence[type[Environment]], settings: Settings) -> Application:
+    """Build the ASGI app that serves these environments; the first is the default.
+
+    It changes what the SDK's server modules do in this process, so one process has one of it.
+
+    Raises:
+        ValueError: an environment has no tools, no splits or no prompt, two have one name, or a name is one of the
+            server's own paths.
+    """
+    return Application(environments, settings)
+
+
+class Application:
+    """The app with what its owner needs to end it well: `stopping`, then `finish`."""
+
+    def __init__(self, environments: Sequence[type[Environment]], settings: Settings) -> None:
+        self._settings = settings
+        self._redaction = Redaction(settings.api_keys)
+        logs.configure(settings, self._redaction)
+        _check_names(environments)
+        served = Server(list(environments), return_errors="exception" if settings.show_errors else "none")
+        errors.add_handlers(served.app)
+        self._sessions = sdk.Sessions(served)
+        self._metrics = Metrics(lambda: len(self._sessions))
+        self._calls = Calls(settings, self._metrics)
+        sdk.intercept_calls(self._calls)
+        sdk.spare_threads()
+        self._gate = SessionGate(served.app, self._sessions, settings.max_sessions, self._metrics, self._redaction)
+        self._ready = Ready(environments, settings.ready_create)
+        page = Page(environments, key_needed=bool(settings.api_keys))
+        own: dict[str, ASGIApp] = {
+            "/ready": self._ready,
+            "/metrics": Exposition(self._metrics),
+            "/": page,
+            "/page/": page,
+        }
+        inner = Routes(BodyLimit(self._gate, settings.max_body_bytes, self._metrics), own)
+        self._threads = ThreadPoolExecutor(settings.threads, _THREAD_NAME)
+        self._app = Guard(Access(inner, settings.api_keys, OPEN_PATHS))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def stop(self) -> None:
+        """Say from now on that the server is not ready, and open nothing new; may be called in a signal handler."""
+        self._ready.stopping = True
+        self._gate.stopping = True
+
+    async def finish(self) -> None:
+        """Wait for the running calls, no longer than `drain_seconds`."""
+        await self._calls.finish(self._settings.drain_seconds)
+
+    def release_threads(self, seconds: float) -> bool:
+        """Let the threads of environments' code end, once the loop has; tell whether all did in so many seconds."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + seconds
+        running = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_NAME)]
+        for thread in running:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in running)
+
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def started(message: Message) -> None:
+            if message["type"] == "lifespan.startup.complete":
+                self._start()
+            await send(message)
+
+        async def stopping() -> Message:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self._end()
+            return message
+
+        await self._app(scope, stopping, started)
+
+    def _start(self) -> None:
+        asyncio.get_running_loop().set_default_executor(self._threads)
+        self._sessions.stop_sdk_reaper()
+        reaper = Reaper(
+            self._sessions, self._calls, self._gate, self._settings.idle_seconds, self._metrics, self._redaction
+        )
+        self._reaping = asyncio.create_task(reaper.run())
+
+    async def _end(self) -> None:
+        self._reaping.cancel()
+        try:
+            async with asyncio.timeout(_TEARDOWN_SECONDS):
+                await asyncio.gather(*(self._end_session(sid) for sid in self._sessions))
+        except TimeoutError:
+            logger.error("teardown took longer than %.0f s; the server ends without it", _TEARDOWN_SECONDS)
+
+    async def _end_session(self, sid: str) -> None:
+        self._metrics.session_ended("stopped")
+        await self._sessions.end(sid)
+
+
+def _check_names(environments: Sequence[type[Environment]]) -> None:
+    taken = sorted({"page", "ready", "metrics"} & {environment.name().lower() for environment in environments})
+    if taken:
+        raise ValueError(f"an environment cannot be called {taken[0]!r}: that is a path of the server's own")

@@ -1,0 +1,105 @@
+"""Opening and ending sessions: while there is room, and while the server is not stopping."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from envs.server import sdk
+from envs.server.asgi import answer, header, replay, retry_later
+from envs.server.logs import Redaction
+from envs.server.metrics import Metrics
+from envs.server.sdk import Sessions
+
+_SECRETS_DETAIL = 'X-Secrets is not base64 of a JSON object {"NAME": {"value": "...", "allowed_domains": [...]}}.'
+
+
+class SessionGate:
+    """Stands before the SDK's app and decides which requests may open a session or start a call.
+
+    Args:
+        app: the SDK's app.
+        sessions: its sessions.
+        limit: sessions that may be open at once.
+    """
+
+    def __init__(self, app: ASGIApp, sessions: Sessions, limit: int, metrics: Metrics, redaction: Redaction) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._limit = limit
+        self._metrics = metrics
+        self._redaction = redaction
+        self._opening: set[str] = set()
+        self.stopping = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+        elif self.stopping and (path.startswith("/create") or path.endswith("/call")):
+            await self._while_stopping(scope, receive, send)
+        elif path == "/create":
+            await self._create(scope, receive, send)
+        elif path == "/delete":
+            await self._delete(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _create(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sid = _session_id(scope)
+        if not sid:
+            await self._app(scope, receive, send)  # which refuses it
+            return
+        if sid in self._opening:
+            await answer(scope, send, 400, {"detail": "Session already exists"})
+            return
+        if len(self._sessions) + len(self._opening) >= self._limit:
+            self._metrics.refused("sessions")
+            detail = f"All {self._limit} sessions of this server are in use; try again later."
+            await answer(scope, send, 429, {"detail": detail}, retry_later())
+            return
+        try:
+            self._redaction.add(sid, sdk.secrets(scope))
+        except Exception:
+            await answer(scope, send, 400, {"detail": _SECRETS_DETAIL})
+            return
+        before = self._sessions.environment(sid)
+        self._opening.add(sid)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._opening.discard(sid)
+            if self._sessions.environment(sid) is not before:
+                self._metrics.session_created()
+
+    def known(self) -> set[str]:
+        """Return the ids of the sessions that are open or being opened."""
+        return {*self._sessions, *self._opening}
+
+    async def _delete(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sid = _session_id(scope)
+        known = sid in self._sessions
+        await self._app(scope, receive, send)
+        if known and sid not in self._sessions:
+            self._metrics.session_ended("deleted")
+
+    async def _while_stopping(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive()
+        if scope["path"].endswith("/call") and _resumes(message.get("body", b"")):
+            await self._app(scope, replay(message, receive), send)
+        else:
+            await answer(scope, send, 503, {"detail": "This server is stopping."}, retry_later())
+
+
+def _session_id(scope: Scope) -> str:
+    # Read as the SDK reads it.
+    return (header(scope, b"x-session-id") or b"").decode("latin-1").strip()
+
+
+def _resumes(body: bytes) -> bool:
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(content, dict) and bool(content.get("task_id"))

@@ -1,0 +1,84 @@
+"""The server's log: one stream, standard error, in which no key and no secret of a session appears."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import structlog
+
+from envs.server import sdk
+from envs.server.settings import Settings
+
+_HIDDEN = "[hidden]"
+_SHORTEST = 4
+"""Values that are shorter are left alone: hiding "1" or "yes" would make the log unreadable and protect nothing."""
+
+
+class Redaction:
+    """Takes the server's keys and the secrets of its open sessions out of any text.
+
+    Args:
+        keys: values that are hidden as long as the server runs.
+    """
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self._keys = [key for key in keys if len(key) >= _SHORTEST]
+        self._sessions: dict[str, set[str]] = {}
+
+    def add(self, sid: str, secrets: Mapping[str, Any]) -> None:
+        """Hide a session's secrets from now on."""
+        values = {str(value) for value in secrets.values() if len(str(value)) >= _SHORTEST}
+        if values:
+            self._sessions.setdefault(sid, set()).update(values)
+
+    def keep(self, sids: Collection[str]) -> None:
+        """Forget the secrets of all sessions but these."""
+        for sid in [sid for sid in self._sessions if sid not in sids]:
+            del self._sessions[sid]
+
+    def __call__(self, text: str) -> str:
+        values = [*self._keys, *(value for values in self._sessions.values() for value in values)]
+        # The longest first: one secret may be a part of another.
+        for value in sorted(values, key=len, reverse=True):
+            if value in text:
+                text = text.replace(value, _HIDDEN)
+        return text
+
+
+class _Formatter(logging.Formatter):
+    def __init__(self, redaction: Redaction) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._redaction = redaction
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redaction(super().format(record))
+
+
+def configure(settings: Settings, redaction: Redaction) -> None:
+    """Send what the server, uvicorn and the SDK log to standard error, from `settings.log_level` up."""
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter(redaction))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+    def hide(_logger: object, _method: str, line: Any) -> str:
+        return redaction(line)
+
+    def make(name: str) -> Any:
+        return structlog.wrap_logger(
+            structlog.PrintLogger(sys.stderr),
+            processors=[
+                structlog.contextvars.merge_contextvars,
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso"),
+                structlog.processors.format_exc_info,
+                structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
+                hide,
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(level),
+        ).bind(logger=name)
+
+    sdk.use_logger(make)

@@ -1,0 +1,124 @@
+"""What this server knows of the SDK's private parts, all of it, so that an upgrade is checked in one place.
+
+`tests/envs/test_server_sdk.py` names every part that is used here and fails when one of them has moved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+from openreward.environments import Environment, server, session
+from openreward.environments import environment as environment_module
+from openreward.environments.server import Server
+from openreward.environments.toolset import Toolset
+from openreward.environments.types import JSONObject, RunToolError, RunToolOutput
+from openreward.environments.utils import run_user_callable
+from starlette.requests import Request
+from starlette.types import Scope
+
+Call = Callable[[Environment, Toolset | None, str, JSONObject], Awaitable[RunToolOutput]]
+call_session_tool: Call = session.call_session_tool
+
+_LOGGING_MODULES = (server, environment_module, session)
+_IDLE_METHODS = (Environment.setup, Environment.teardown)
+
+
+class Sessions:
+    """The sessions of one SDK server, which keeps them in private dictionaries by session id."""
+
+    def __init__(self, sdk_server: Server) -> None:
+        self._server = sdk_server
+
+    def __len__(self) -> int:
+        return len(self._server._active_envs)
+
+    def __contains__(self, sid: str) -> bool:
+        return sid in self._server._active_envs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._server._active_envs))
+
+    def environment(self, sid: str) -> Environment | None:
+        """Return the environment of a session, None where there is no such session."""
+        return self._server._active_envs.get(sid)
+
+    def idle(self, seconds: float) -> list[str]:
+        """Return the sessions that nobody has asked for in so many seconds."""
+        before = time.monotonic() - seconds
+        return [sid for sid, last in self._server._last_ping.items() if last < before and sid in self]
+
+    def forget_strangers(self) -> None:
+        """Drop what the SDK notes about ids that are no sessions, an entry for every unknown id it is asked for."""
+        for sid in [sid for sid in self._server._last_ping if sid not in self]:
+            del self._server._last_ping[sid]
+
+    def touch(self, sid: str) -> None:
+        """Count a session as used now."""
+        self._server._last_ping[sid] = time.monotonic()
+
+    async def end(self, sid: str) -> None:
+        """Tear a session down as the SDK's `/delete` does; its teardown's exception goes to the log."""
+        own = self._server
+        await server._delete_session(
+            sid,
+            own._active_envs,
+            own._active_toolsets,
+            own._last_ping,
+            own._setup_tasks,
+            own._ready,
+            own._setup_errors,
+        )
+
+    def stop_sdk_reaper(self) -> None:
+        """End the SDK's own reaper, whose 900 seconds cannot be set; called once the SDK's app has started."""
+        if self._server._reaper_task is not None:
+            self._server._reaper_task.cancel()
+
+
+def intercept_calls(call: Call) -> None:
+    """Have the SDK dispatch every tool call through `call`, which passes it on to `call_session_tool`."""
+    server.call_session_tool = call
+
+
+def spare_threads() -> None:
+    """Have the SDK call an environment's code more carefully, and not use a thread for what does nothing."""
+    server.run_user_callable = run
+
+
+def use_logger(make: Callable[[str], Any]) -> None:
+    """Replace the loggers that the SDK's server modules made when they were imported."""
+    for module in _LOGGING_MODULES:
+        module.logger = make(module.__name__)
+
+
+def refused(error: str) -> RunToolOutput:
+    """Return the protocol's answer to a call that comes after the end of its episode."""
+    return RunToolOutput(RunToolError(reason="episode_finished", error=error))
+
+
+def secrets(scope: Scope) -> dict[str, Any]:
+    """Return a request's secrets by name, read as the SDK reads them; raises whatever that raises."""
+    parsed: dict[str, Any] = server._parse_secrets_header(Request(scope))
+    return parsed
+
+
+def splits(environment: type[Environment]) -> Sequence[str]:
+    """Return the names of an environment's splits."""
+    return [server._convert_to_split(split).name for split in environment._list_splits_cached()]
+
+
+async def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run an environment's code as the SDK does, in a thread unless it is asynchronous.
+
+    Raises:
+        RuntimeError: the code called `exit`; whatever else it raises is raised.
+    """
+    if getattr(function, "__func__", None) in _IDLE_METHODS:
+        return None
+    try:
+        return await run_user_callable(function, *args, **kwargs)
+    except SystemExit as error:
+        # It would end the server: asyncio lets this one exception through to the loop.
+        raise RuntimeError(f"the environment called exit({error.code!r})") from error
