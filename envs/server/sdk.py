@@ -79,18 +79,18 @@ class Sessions:
 
 def intercept_calls(call: Call) -> None:
     """Have the SDK dispatch every tool call through `call`, which passes it on to `call_session_tool`."""
-    server.call_session_tool = call
+    vars(server)["call_session_tool"] = call
 
 
 def spare_threads() -> None:
     """Have the SDK call an environment's code more carefully, and not use a thread for what does nothing."""
-    server.run_user_callable = run
+    vars(server)["run_user_callable"] = run
 
 
 def use_logger(make: Callable[[str], Any]) -> None:
     """Replace the loggers that the SDK's server modules made when they were imported."""
     for module in _LOGGING_MODULES:
-        module.logger = make(module.__name__)
+        vars(module)["logger"] = make(module.__name__)
 
 
 def refused(error: str) -> RunToolOutput:
