@@ -60,7 +60,7 @@ class Application:
         self._metrics = Metrics(lambda: len(self._sessions))
         self._calls = Calls(settings, self._metrics)
         sdk.intercept_calls(self._calls)
-        sdk.spare_threads()
+        sdk.spare_work(served.app)
         self._gate = SessionGate(served.app, self._sessions, settings.max_sessions, self._metrics, self._redaction)
         self._ready = Ready(environments, settings.ready_create)
         page = Page(environments, key_needed=bool(settings.api_keys))

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
+from fastapi import FastAPI
 from openreward.environments import Environment, server, session
 from openreward.environments import environment as environment_module
 from openreward.environments.server import Server
@@ -18,10 +21,18 @@ from openreward.environments.utils import run_user_callable
 from starlette.requests import Request
 from starlette.types import Scope
 
+from envs.server.stream import EventStream
+
 Call = Callable[[Environment, Toolset | None, str, JSONObject], Awaitable[RunToolOutput]]
 call_session_tool: Call = session.call_session_tool
+introspect_tool = environment_module._introspect_tool
+
+_introspected: weakref.WeakKeyDictionary[Any, tuple[dict[str, Any], list[inspect.Parameter]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 _LOGGING_MODULES = (server, environment_module, session)
+_BUSY_ROUTES = ("/{env_name}/call", "/ping", "/create", "/{env_name}/prompt", "/delete")
 _IDLE_METHODS = (Environment.setup, Environment.teardown)
 
 
@@ -82,9 +93,16 @@ def intercept_calls(call: Call) -> None:
     vars(server)["call_session_tool"] = call
 
 
-def spare_threads() -> None:
-    """Have the SDK call an environment's code more carefully, and not use a thread for what does nothing."""
+def spare_work(application: FastAPI) -> None:
+    """Have the SDK answer the same with less work.
+
+    What does nothing needs no thread, a tool's signature is looked at once, a stream needs no helper tasks, and the
+    routes that are asked for most are tried first: no two of the SDK's routes match one path.
+    """
     vars(server)["run_user_callable"] = run
+    vars(server)["EventSourceResponse"] = EventStream
+    vars(environment_module)["_introspect_tool"] = _introspect_tool
+    application.router.routes.sort(key=lambda route: getattr(route, "path", "") not in _BUSY_ROUTES)
 
 
 def use_logger(make: Callable[[str], Any]) -> None:
@@ -107,6 +125,16 @@ def secrets(scope: Scope) -> dict[str, Any]:
 def splits(environment: type[Environment]) -> Sequence[str]:
     """Return the names of an environment's splits."""
     return [server._convert_to_split(split).name for split in environment._list_splits_cached()]
+
+
+def _introspect_tool(tool: Callable[..., Any]) -> tuple[Any, dict[str, Any], list[inspect.Parameter]]:
+    # By function and weakly: a bound method, or a function made for one session, must not outlive the session here.
+    function = getattr(tool, "__func__", tool)
+    known = _introspected.get(function)
+    if known is None:
+        _, hints, parameters = introspect_tool(tool)
+        known = _introspected[function] = (hints, parameters)
+    return tool, *known
 
 
 async def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
