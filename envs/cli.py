@@ -91,6 +91,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         catalog.folder(name)
     try:
         serving.serve(arguments.names, arguments.host, port)
+    except ValueError as error:  # a variable that cannot be used, or an environment that cannot be served
+        raise UsageError(str(error)) from error
     except OSError as error:
         raise UsageError(
             f"cannot listen on {arguments.host}:{port}: {(error.strerror or str(error)).lower()}"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
+import os
 import socket
 from collections.abc import Sequence
 
 from envs import catalog
-
-_GRACE_SECONDS = 10
 
 
 def serve(names: Sequence[str], host: str, port: int) -> None:
@@ -21,6 +19,7 @@ def serve(names: Sequence[str], host: str, port: int) -> None:
     Raises:
         OSError: the address is taken or cannot be listened on; raised before any environment is loaded.
         envs.catalog.CatalogError: an environment is missing or cannot be loaded.
+        ValueError: a variable cannot be used (see docs/server.md), or an environment cannot be served.
     """
     listener = _listen(host, port)
     try:
@@ -45,24 +44,12 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _run(names: Sequence[str], listener: socket.socket) -> None:
-    import uvicorn
-    from openreward.environments import Server
+    from envs import server
 
-    app = Server([catalog.load(name) for name in names]).app
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,
-            timeout_keep_alive=60,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-        )
-    )
+    environments = [catalog.load(name) for name in names]
+    settings = server.Settings.from_environ(os.environ)
     print(_greeting(names, listener), flush=True)
-    # uvicorn raises the signal that stopped it once more when it has shut down; being asked to stop is no failure.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    server.run(sockets=[listener])
+    server.serve(environments, settings, listener)
 
 
 def _greeting(names: Sequence[str], listener: socket.socket) -> str:
