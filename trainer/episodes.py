@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from trainer.ors.errors import FAILURE_KINDS, MODEL_ERRORS
-from trainer.ors.rollout import Rollout
+from trainer.ors.rollout import Rollout, Task
 
 Ending = Literal["finished", "stopped", "length", "tool_limit", "environment_error", "open_failed"]
 Message = Mapping[str, Any]
@@ -38,6 +38,15 @@ class Episode:
     reward: float | None
     ending: Ending
     unknown_tools: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """What an episode came to: its reward, None where it was not scored, and whether the environment failed."""
+
+    task: Task | None
+    reward: float | None
+    failed: bool
 
 
 def ending(rollout: Rollout, completion: Sequence[Message], cut: bool, turns_limit: int) -> Ending:

@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 import trl
+from accelerate.utils import gather_object
 from packaging.version import Version
 from trl import GRPOTrainer
 
-from trainer.episodes import Episode, RolloutLog, ending, metrics
+from trainer.episodes import Episode, RolloutLog, Score, ending, metrics
 from trainer.ors.errors import ConfigurationError
 from trainer.ors.rollout import Rollout
 
@@ -56,6 +58,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._rollout_log = RolloutLog(rollout_log) if rollout_log is not None else None
         self._seconds: dict[str, float] = defaultdict(float)
         self._timed_since: tuple[int, float] | None = None
+        self._episodes: list[Episode] = []  # of the last batch
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using 'environment_factory'")
             super().__init__(*args, **kwargs)
@@ -137,6 +140,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             episodes.append(Episode(rollout, prompts[at], completion, reward, why, unknown))
             self._seconds["open"] += rollout._waited_open
             self._seconds["calls"] += rollout._waited_calls
+        self._episodes = episodes
         if episodes:
             for name, value in metrics(episodes).items():
                 self._log_metric(name, value)
@@ -181,6 +185,68 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._seconds.clear()
             self._timed_since = (self.state.global_step, now)
         super().log(logs, start_time)
+
+    def score(
+        self,
+        dataset: Any,
+        rollouts_per_task: int,
+        *,
+        greedy: bool = False,
+        seed: int = 0,
+        phase: str = "eval",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Score]:
+        """Play the tasks of a dataset, without learning from them and without touching the random state of training.
+
+        Args:
+            dataset: Rows as training takes them; every process of a distributed run is given all of them.
+            rollouts_per_task: Episodes of each task.
+            greedy: Take the likeliest token instead of sampling as in training.
+            seed: Of the sampling.
+            phase: What rollouts.jsonl says of these rollouts.
+            progress: Told the rollouts done and their number, after each batch.
+
+        Returns:
+            One score a rollout, those of a task side by side, tasks in their order.
+        """
+        world, rank = self.accelerator.num_processes, self.accelerator.process_index
+        rows = [row for row in dataset for _ in range(rollouts_per_task)]
+        share = max(self.args.per_device_eval_batch_size // rollouts_per_task, 1) * rollouts_per_task
+        batch = share * world
+        scores: list[Score] = []
+        with self._evaluating(rollouts_per_task, greedy, seed + rank, phase):
+            for start in range(0, len(rows), batch):
+                part = rows[start : start + batch]
+                # Every process plays a full share, so that all meet in the collectives; what is too much is dropped.
+                part += [rows[-1]] * (batch - len(part)) if world > 1 else []
+                self._generate_and_score_completions(part[rank * share : (rank + 1) * share])
+                mine = [Score(e.environment.task, e.reward, e.environment.failure is not None) for e in self._episodes]
+                scores += gather_object(mine)
+                if progress is not None:
+                    progress(min(start + batch, len(rows)), len(rows))
+        return scores[: len(rows)]
+
+    @contextmanager
+    def _evaluating(self, generations: int, greedy: bool, seed: int, phase: str) -> Iterator[None]:
+        samplers = [s for s in (getattr(self, "generation_config", None), getattr(self, "vllm_generation", None)) if s]
+        kept = self.num_generations_eval, self.phase, [sampler.top_k for sampler in samplers], self.model.training
+        self.num_generations_eval: int = generations
+        self.phase = phase
+        for sampler in samplers if greedy else ():
+            sampler.top_k = 1
+        self.model.eval()
+        try:
+            with torch.random.fork_rng():
+                torch.manual_seed(seed)
+                yield
+        finally:
+            self.num_generations_eval, self.phase, top_ks, training = kept
+            for sampler, top_k in zip(samplers, top_ks, strict=True):
+                sampler.top_k = top_k
+            self.model.train(training)
+            self._metrics["eval"].clear()
+            self._pending_metrics.clear()
+            self._seconds.clear()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """TRL's evaluation; its time is not counted as a training step's."""

@@ -189,6 +189,17 @@ def on_connection(endpoint: Endpoint, ask: Callable[[Connection], Coroutine[Any,
     return loop.submit(asked(loop)).result()
 
 
+def probe() -> None:
+    """Try once to open a session, and close it again, on every environment on which the last opening failed."""
+    loop = _running()
+
+    async def tried() -> None:
+        down = [connection for connection in loop.made() if connection.health.down_since is not None]
+        await asyncio.gather(*(connection.probe() for connection in down))
+
+    loop.submit(tried()).result()
+
+
 def outages() -> list[Outage]:
     """The environments of this process on which the last opening failed, with the time it has been so."""
     loop = _current

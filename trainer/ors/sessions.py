@@ -58,6 +58,22 @@ class Health:
 
     down_since: float | None = None
     last_error: str = ""
+    task: tuple[str, int] | None = (
+        None  # to try again with: the last that could be opened, or else the last that could not
+    )
+    _up_at: float = -math.inf  # monotonic
+
+    def succeeded(self, task: tuple[str, int]) -> None:
+        """A session was opened."""
+        self.down_since, self.task, self._up_at = None, task, time.monotonic()
+
+    def failed(self, error: str, start: float, task: tuple[str, int]) -> None:
+        """No session could be opened from `start` (monotonic) until now. Where others were opened meanwhile, it is the
+        task that is broken and not the environment."""
+        self.last_error = error
+        if self._up_at < start and self.down_since is None:
+            self.down_since = time.time() - (time.monotonic() - start)
+        self.task = self.task or task
 
 
 @dataclass
@@ -92,7 +108,7 @@ class Connection:
                     if self._slots is not None:
                         await stack.enter_async_context(self._slots)
                     session = await self._open_once(split, index)
-                self.health = Health()
+                self.health.succeeded((split, index))
                 return session
             except EnvironmentFailure as failure:
                 attempt += 1
@@ -101,11 +117,15 @@ class Connection:
                 limit = max(patience, _starting_ride_out()) if failure.starting else patience
                 hopeless = failure.reached and (failure.kind == "refused" or (failure.kind == "crash" and attempt >= 3))
                 if hopeless or waited + delay > limit:
-                    if self.health.down_since is None:
-                        self.health.down_since = time.time() - waited
-                    self.health.last_error = str(failure)
+                    self.health.failed(str(failure), start, (split, index))
                     raise
                 await asyncio.sleep(delay)
+
+    async def probe(self) -> None:
+        """See whether a session can be opened now."""
+        if self.health.task is not None:
+            with suppress(EnvironmentFailure):
+                await self.close_session(await self.open(*self.health.task))
 
     async def _open_once(self, split: str, index: int) -> Session:
         sid = None

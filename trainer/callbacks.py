@@ -1,0 +1,186 @@
+"""What watches a run: its journal, its progress on the screen, and the reasons to stop it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from transformers import TrainerCallback
+
+from trainer.ors import loop
+from trainer.run import RunFolder
+
+LINE_EVERY = 10.0  # seconds between lines of progress where there is no terminal
+
+
+class Journal(TrainerCallback):  # type: ignore[misc]
+    """Keeps each step's metrics and how far the run is."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run = run
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Append a step's metrics."""
+        if logs and "reward" in logs:
+            self._run.metrics({"step": state.global_step, **logs})
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Say how far the run is."""
+        self._run.update(step=state.global_step)
+
+
+class ShowProgress(TrainerCallback):  # type: ignore[misc]
+    """A bar with reward, scored share and time left; a line now and then where there is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = (float("nan"), float("nan"))
+        self._line_at = 0.0
+        self._bar: Progress | None = None
+        self._started = (0, 0.0)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Show the bar."""
+        self._started = (state.global_step, time.monotonic())
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("training"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("reward {task.fields[reward]:.3f}  scored {task.fields[scored]:.0%}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                console=self._console,
+            )
+            self._task = self._bar.add_task(
+                "", total=state.max_steps, completed=state.global_step, reward=0.0, scored=0.0
+            )
+            self._bar.start()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Show the step's reward."""
+        if not logs or "reward" not in logs:
+            return
+        reward, scored = logs["reward"], logs.get("env/scored")
+        self._last = (reward if reward is not None else float("nan"), scored if scored is not None else float("nan"))
+        if self._bar is not None:
+            self._bar.update(self._task, completed=state.global_step, reward=self._last[0], scored=self._last[1])
+        elif time.monotonic() - self._line_at > LINE_EVERY or state.global_step == state.max_steps:
+            self._line_at = time.monotonic()
+            step, start = self._started
+            done = max(state.global_step - step, 1)
+            left = (time.monotonic() - start) / done * (state.max_steps - state.global_step)
+            self._console.print(
+                f"step {state.global_step}/{state.max_steps}  reward {self._last[0]:.3f}  "
+                f"scored {self._last[1]:.0%}  {left:.0f} s left"
+            )
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Take the bar away."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the bar as it is and give the screen back."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class StopRequested(Exception):
+    """A signal came where there is no step to finish first.
+
+    Args:
+        number: The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class Stopper(TrainerCallback):  # type: ignore[misc]
+    """Ends a run well: at a signal, or when an environment stays away. The step is finished and a checkpoint saved.
+
+    Every process of a distributed run stops at the same step, whichever of them was told to.
+
+    Args:
+        outage_timeout: Seconds for which the run waits for an environment that no session can be opened on.
+        say: Told what is going on, a line each time.
+    """
+
+    def __init__(self, outage_timeout: float, say: Callable[[str], None]) -> None:
+        self.signal: int | None = None
+        self.outage: loop.Outage | None = None
+        self._outage_timeout = outage_timeout
+        self._say = say
+        self._training = False
+        self._kept: dict[int, Any] = {}
+
+    def __enter__(self) -> Stopper:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._kept[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._kept.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._training or self.signal is not None:
+            raise StopRequested(number)
+        self.signal = number
+        self._say(f"{signal.Signals(number).name}: finishing this step, then saving; once more to stop at once")
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """From here on there are steps to finish."""
+        self._training = True
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """From here on there are none."""
+        self._training = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Wait for environments that are away; save and stop where that is asked for or does not help."""
+        self._wait_for_environments()
+        if _anywhere(self.signal is not None or self.outage is not None):
+            control.should_save = True
+            control.should_training_stop = True
+
+    def _wait_for_environments(self) -> None:
+        told = False
+        while self.signal is None and (down := loop.outages()):
+            worst = min(down, key=lambda outage: outage.since)
+            if time.time() - worst.since > self._outage_timeout:
+                self.outage = worst
+                return
+            if not told:
+                self._say(
+                    f"{worst.name} has been away since {time.ctime(worst.since)}: {worst.last_error}; waiting for it"
+                )
+                told = True
+            loop.probe()
+            if loop.outages():
+                time.sleep(1.0)
+        if told and self.signal is None:
+            self._say("all environments are back")
+
+
+def _anywhere(flag: bool) -> bool:
+    """Whether the flag is set in any process of a distributed run."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return flag
+    from accelerate.utils import gather_object
+
+    return any(gather_object([flag]))
+
+
+def console() -> Console:
+    """Where people are told things: standard error, so that standard output stays for results."""
+    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
