@@ -124,6 +124,17 @@ class OpenRewardSpec:
         """The split that tasks are taken from."""
         return self._split
 
+    @property
+    def address(self) -> str:
+        """Where the environment is: its URL without a user name and password, or its name in the catalog."""
+        return self._endpoint.address
+
+    def of_split(self, split: str, num_tasks: int | None = None) -> OpenRewardSpec:
+        """The same environment with the tasks of another split, all of them or the first so many."""
+        other = self.named(self.name)
+        other._split, other._num_tasks, other._indices = split, num_tasks, None
+        return other
+
     def named(self, name: str) -> OpenRewardSpec:
         """The same environment under another name in rows, metrics and reports."""
         other = copy.copy(self)

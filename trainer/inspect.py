@@ -1,0 +1,105 @@
+"""`ors-train inspect URL`: what an environment offers, as a model would see it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.ors.loop import on_connection
+from trainer.ors.spec import OpenRewardSpec
+
+SHOWN = 600  # characters of a prompt or a schema
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags of `inspect`."""
+    flags = argparse.ArgumentParser(
+        prog="ors-train inspect",
+        description="Shows an environment's splits, tasks, tools as the model will see them, and one prompt.",
+        epilog="example: ors-train inspect http://127.0.0.1:8000 --env_name echo --split test",
+    )
+    flags.add_argument("url", help="URL of an ORS server, or a name in the catalog")
+    flags.add_argument("--env_name", help="the environment on a server that hosts several")
+    flags.add_argument("--split", help="the split to look into (default: the first)")
+    flags.add_argument("--task", type=int, default=0, help="the task whose prompt is shown (default 0)")
+    flags.add_argument("--model", help="a folder or hub name: show the prompt as this model's chat template renders it")
+    flags.add_argument("--json", action="store_true", help="print everything as JSON")
+    flags.add_argument("--debug", action="store_true", help="tracebacks")
+    return flags
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what the environment offers."""
+    flags = parser().parse_args(arguments)
+    found = look(flags.url, flags.env_name, flags.split, flags.task, flags.model)
+    print(json.dumps(found, indent=2) if flags.json else describe(found))
+    return 0
+
+
+def look(url: str, env_name: str | None, split: str | None, task: int, model: str | None = None) -> dict[str, Any]:
+    """Splits with their number of tasks, one task, the tools as the model sees them, and its prompt."""
+    from trainer.ors.discovery import read_splits, read_tasks
+
+    spec = OpenRewardSpec(url, env_name=env_name)
+    splits = on_connection(spec._endpoint, read_splits)
+    chosen = split or splits[0]
+    sizes = {}
+    for name in dict.fromkeys([chosen, *splits]):
+        sizes[name] = len(on_connection(spec._endpoint, lambda c, name=name: read_tasks(c, name)))  # type: ignore[misc]
+    spec = OpenRewardSpec(url, env_name=env_name, split=chosen, indices=[task])
+    row = spec.train_dataset[0]
+    rollout = spec.environment_factory()
+    prompt = rollout.reset(**row)
+    if rollout.failure is not None:
+        raise rollout.failure
+    schemas = rollout._schemas
+    rollout._close()
+    found = {
+        "environment": spec.name,
+        "address": spec.address,
+        "splits": {name: sizes[name] for name in splits},
+        "split": chosen,
+        "task": {key: value for key, value in row.items() if key != "prompt"},
+        "tools": [schema["function"] for schema in schemas],
+        "prompt": prompt,
+    }
+    if model is not None:
+        from transformers import AutoTokenizer
+
+        chat = [{"role": "user", "content": prompt}]
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        found["rendered"] = tokenizer.apply_chat_template(
+            chat, tools=schemas, add_generation_prompt=True, tokenize=False
+        )
+    return found
+
+
+def describe(found: dict[str, Any]) -> str:
+    """The same for people."""
+    lines = [f"{found['environment']} at {found['address']}", ""]
+    lines += [f"  {name:<12} {size:>7} tasks" for name, size in found["splits"].items()]
+    for tool in found["tools"]:
+        lines += ["", f"tool {tool['name']}: {tool['description'].strip()}"]
+        properties = tool["parameters"].get("properties") or {}
+        required = tool["parameters"].get("required") or []
+        for name, schema in properties.items():
+            kind = schema.get("type") or json.dumps(
+                {k: v for k, v in schema.items() if k not in ("title", "description")}
+            )
+            need = "" if name in required else ", optional"
+            lines.append(f"  {name} ({kind}{need}): {schema.get('description', '')}".rstrip(": "))
+    task = json.dumps({key: value for key, value in found["task"].items() if key not in ("split", "environment")})
+    lines += ["", f"task of {found['split']}: {_cut(task)}", "", "prompt:", _indent(_cut(found["prompt"]))]
+    if "rendered" in found:
+        lines += ["", "as the model reads it:", _indent(found["rendered"])]
+    return "\n".join(lines)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… [{len(text) - SHOWN} characters more]"
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
