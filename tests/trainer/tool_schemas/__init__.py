@@ -1,8 +1,8 @@
 """A corpus of tool schemas, each with a call that it allows."""
 
-from tests.trainer.tool_schemas import edges, models, servers
+from tests.trainer.tool_schemas import edges, model_calls, servers
 from tests.trainer.tool_schemas.case import Case
 
-CASES: list[Case] = [*models.CASES, *servers.CASES, *edges.CASES]
+CASES: list[Case] = [*model_calls.CASES, *servers.CASES, *edges.CASES]
 
 __all__ = ["CASES", "Case"]

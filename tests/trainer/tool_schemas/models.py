@@ -1,4 +1,4 @@
-"""Tool schemas as pydantic writes them."""
+"""Arguments of tools as pydantic models, which is how an ORS server takes them."""
 
 import enum
 from datetime import date, datetime, time, timedelta
@@ -21,8 +21,6 @@ from pydantic import (
     create_model,
     field_validator,
 )
-
-from tests.trainer.tool_schemas.case import Case, of_model
 
 Item = TypeVar("Item")
 
@@ -327,74 +325,3 @@ class Inherited(Point):
 Pages = Page[Point]
 Pages.__name__ = "Pages"
 Underscored = create_model("Underscored", private=(int, Field(alias="_private")), dunder=(int, Field(0, alias="__x__")))
-
-POINT = {"x": 1.5, "y": -2.0}
-CASES: list[Case] = [
-    of_model(Echo, text="Grüße, 日本 🐟 \u0000 \\ \" '"),
-    of_model(NoArguments),
-    of_model(Scalars, text="", count=2**70, share=1e-9, sure=False, nothing=None),
-    of_model(Defaults, query="a"),
-    of_model(Draw, segment={"start": POINT, "end": {"x": 1}}),
-    of_model(Polygon, corners=[POINT, POINT], holes=[[POINT], []]),
-    of_model(Paint, color="green"),
-    of_model(Ticket, priority=9, others=[1, 9, 1]),
-    of_model(Enums, mixed=2.5, maybe=None),
-    of_model(Unions, value="1", several=[1, "a", True, False], deep={"": [1], "b": None}),
-    of_model(Optionals, name=None, place=POINT),
-    of_model(Adopt, pet={"kind": "cat", "lives": 9}, more=[{"kind": "dog", "tricks": []}]),
-    Case(
-        "EitherPet",
-        EitherPet.model_json_schema(),
-        {"kind": "dog", "tricks": ["sit"]},
-        {"kind": True, "lives": False, "tricks": False},
-    ),
-    Case("WrappedPoint", WrappedPoint.model_json_schema(), POINT, {"x": True, "y": False}),
-    of_model(Factories, options={"a": 1}),
-    of_model(Times, day="2026-11-29", moment="2026-11-29T12:00:00Z", clock="12:00:00", duration="P1D"),
-    of_model(
-        Odd,
-        identifier="12345678-1234-5678-1234-567812345678",
-        price="10.50",
-        raw="abc",
-        url="https://example.com/",
-        address="127.0.0.1",
-        secret="x",
-    ),
-    of_model(Constrained, age=0, step=0.25, code="AB", names=["a"], maybe=None),
-    of_model(Tree, root={"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}),
-    of_model(Chain, {"value": True, "next": False}, value=1, next={"value": 2, "next": None}),
-    of_model(Husband, {"wife": False}, wife={"husband": {"wife": None}}),
-    Case(
-        "Keywords",
-        Keywords.model_json_schema(),
-        {"from": "a", "class": 1, "self": 2, "return": "b", "None": "c"},
-        {"from_": True, "class_": False, "self_": False, "return_": False, "None_": False},
-    ),
-    Case(
-        "Aliases",
-        Aliases.model_json_schema(),
-        {"Content-Type": "text/html", "$ref": "#/x", "a.b": 2, "two words": 3, "2nd": 4, "": 5, "größe": "L"},
-        {
-            "Content_Type": True,
-            "_ref": True,
-            "a_b": False,
-            "two_words": False,
-            "_2nd": False,
-            "_": False,
-            "größe": False,
-        },
-    ),
-    of_model(Tuples, pair=[1, "a"], single=[1], many=[1, 2, 3], nested=[POINT, [0.5, 1]]),
-    of_model(Sets, unique=[3, 1], frozen=["a"]),
-    of_model(Mappings, counts={"a": 1}, free={"a": {"b": [None]}}, by_number={"1": "a"}, by_color={"red": 1}),
-    of_model(Literals, mode="read", level=3, mixed=True, constant="v1"),
-    of_model(Anything, value={"a": [1, 2.0, None]}, items=["a", 1, None], untyped=[{}], mapping={"": 0}),
-    of_model(Extras, name="b"),
-    of_model(Open, name="a", surplus={"kept": True}),
-    of_model(Computed, side=2.0),
-    of_model(Pages, items=[POINT], cursor="next"),
-    of_model(Titled, value="anything", Returns="b"),
-    of_model(Deprecated, old="", new="\r\n"),
-    of_model(Inherited, x=1.0, z=-0.0),
-    of_model(Underscored, _private=1, __x__=2),
-]
