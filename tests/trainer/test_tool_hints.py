@@ -36,6 +36,7 @@ from tests.trainer.tool_environments import bind_one, described, without_nullabl
         ({"$ref": "#/$defs/color"}, {"type": "string", "enum": ["red"]}),
         ({"allOf": [{"$ref": "#/$defs/color"}]}, {"type": "string", "enum": ["red"]}),
         ({"$ref": "#/$defs/list"}, {"type": "array", "items": {"type": "array"}}),
+        ({"anyOf": [{"type": "integer"}, {}]}, {}),
         ({}, {}),
     ],
 )

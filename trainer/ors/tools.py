@@ -99,11 +99,9 @@ def _function(wire_name: str, attribute: str, description: str, schema: dict[str
     def call(self: _Caller, /, **arguments: Any) -> str:
         return self._call(wire_name, _on_the_wire(arguments, wire_names))
 
-    parameters = [
-        _parameter(names[wire], properties[wire], wire in required, schema)
-        for wire in sorted(properties, key=lambda wire: wire not in required)
-    ]
-    texts = {names[wire]: (wire in required, parameter_text(properties[wire], schema)) for wire in properties}
+    ordered = sorted(properties, key=lambda wire: wire not in required)
+    parameters = [_parameter(names[wire], properties[wire], wire in required, schema) for wire in ordered]
+    texts = {names[wire]: (wire in required, parameter_text(properties[wire], schema)) for wire in ordered}
     function = cast(FunctionType, call)
     function.__name__ = function.__qualname__ = attribute
     function.__doc__ = docstring(description if description.strip() else f"Tool {attribute}.", texts)
