@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
     if not debug:
         warnings.simplefilter("ignore", FutureWarning)  # of libraries to their programmers
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     try:
         return cast(Callable[[Sequence[str]], int], import_module(VERBS[verb][0]).main)(rest)
     except KeyboardInterrupt:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def load(
     config: Config, factories: Mapping[str, Factory], tasks: Sequence[dict[str, Any]], say: Callable[[str], None]
-) -> Any:
-    """A model and its tokenizer.
+) -> tuple[str, Any]:
+    """Where TRL loads the model from, and its tokenizer. Sets the arguments that TRL loads it with.
 
     Args:
         config: Names the model: a folder, a hub name, or `starter`.
@@ -30,38 +30,23 @@ def load(
         ConfigurationError: there is no such model, its chat template cannot call tools, or no environment of the run is
             one that the starter can learn.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from trl import get_kbit_device_map, get_quantization_config
+    from transformers import AutoTokenizer
     from trl.chat_template_utils import supports_tool_calling
 
     name = str(config.model.model_name_or_path)
     path = str(_starter(config, factories, tasks, say)) if name == STARTER else name
-    revision = config.model.model_revision
-    trusts = config.model.trust_remote_code
+    where = {"revision": config.model.model_revision, "trust_remote_code": config.grpo.trust_remote_code}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            path, revision=revision, trust_remote_code=trusts, padding_side="left"
-        )
+        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left", **where)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"model {name!r}: {_first_line(error)}") from error
     if not getattr(tokenizer, "chat_template", None) or not supports_tool_calling(tokenizer):
         raise ConfigurationError(
             f"model {name!r}: its chat template cannot call tools, so it cannot act in environments"
         )
-    settings = dict(config.grpo.model_init_kwargs or {})
-    settings.setdefault("revision", revision)
-    settings.setdefault("trust_remote_code", trusts)
-    settings.setdefault("dtype", config.model.dtype or "float32")
-    if config.model.attn_implementation is not None:
-        settings.setdefault("attn_implementation", config.model.attn_implementation)
-    quantization = get_quantization_config(config.model)
-    if quantization is not None:
-        settings |= {"device_map": get_kbit_device_map(), "quantization_config": quantization}
-    config.grpo.model_init_kwargs = None
-    try:
-        return AutoModelForCausalLM.from_pretrained(path, **settings), tokenizer
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"model {name!r}: {_first_line(error)}") from error
+    settings = {"attn_implementation": config.model.attn_implementation, "dtype": config.model.dtype, **where}
+    config.grpo.model_init_kwargs = {**settings, **(config.grpo.model_init_kwargs or {})}
+    return path, tokenizer
 
 
 def cache() -> Path:

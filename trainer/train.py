@@ -186,6 +186,7 @@ def _train(
     trainer.save_model(str(folder.path / "model"))
     if held_out is not None:
         _evaluate(config, trainer, held_out, folder, "after", say)
+    trainer.end()
     return "finished", "", 0
 
 
@@ -222,13 +223,15 @@ def summary(result: Evaluation) -> str:
 def build(config: Config, found: Environments, rollout_log: Path | None, say: Callable[[str], None]) -> EnvGRPOTrainer:
     """The trainer with its model. Raises ConfigurationError where the two and the environments do not go together."""
     from transformers import PrinterCallback, ProgressCallback
-    from trl import get_peft_config
+    from transformers.utils.logging import disable_progress_bar
+    from trl import get_peft_config, get_quantization_config
 
     from trainer.grpo import EnvGRPOTrainer
     from trainer.models import load
 
     factory = found.environment_factory
     factories = factory if isinstance(factory, dict) else {found.facts[0]["name"]: factory}
+    disable_progress_bar()  # of loading and saving weights; the run has a bar of its own
     model, tokenizer = load(config, factories, found.all_tasks, say)
     try:
         trainer = EnvGRPOTrainer(
@@ -239,9 +242,10 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Ca
             environment_factory=found.environment_factory,
             reward_funcs=found.reward_funcs,
             peft_config=get_peft_config(config.model),
+            quantization_config=get_quantization_config(config.model),
             rollout_log=rollout_log,
         )
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, OSError) as error:
         raise ConfigurationError(" ".join(str(error).split())) from error
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
