@@ -96,7 +96,7 @@ class Phase:
 SCHEDULE: tuple[Phase, ...] = (
     Phase("copying", steps=600, rates=(2e-3, 3e-4), enough=0.003, copies=1.0, whole=False),
     Phase("the real prompt", steps=150, rates=(1e-3, 3e-4), enough=0.005, copies=1.0, whole=True),
-    Phase("the habit", steps=100, rates=(1e-3, 2e-4), enough=None, copies=0.2, whole=True),
+    Phase("the habit", steps=80, rates=(5e-4, 2e-4), enough=None, copies=0.25, whole=True),
 )
 
 
