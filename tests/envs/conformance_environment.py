@@ -1,0 +1,142 @@
+"""An environment with something to try for every rule of the conformance check, on either Python server of the standard.
+
+Run as a program it serves on 127.0.0.1:$PORT with the SDK's own server, or with the older `ors-sdk` where ORS_SDK=ors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+OLDER = os.environ.get("ORS_SDK") == "ors"
+sdk: Any = importlib.import_module("ors" if OLDER else "openreward.environments")
+
+_WORDS = {"train": ["amber", "birch", "cedar", "dune", "ember"], "test": ["fjord", "grove"], "hard": ["heath"]}
+
+
+class Text(BaseModel):
+    text: str = Field(description="Any text.")
+
+
+class Seconds(BaseModel):
+    seconds: float = Field(ge=0, le=60, description="How long to take.")
+
+
+class Answer(BaseModel):
+    answer: str
+
+
+class Order(Enum):
+    up = "up"
+    down = "down"
+
+
+class Filter(BaseModel):
+    word: str = Field(min_length=2, max_length=40)
+    order: Order = Order.up
+
+
+class Query(BaseModel):
+    filters: list[Filter] = Field(min_length=1)
+    limit: int = Field(default=3, gt=0, le=10)
+
+
+class Conformance(sdk.Environment):  # type: ignore[misc]
+    """Two kinds of ending, a tool for each thing that a stream can do, and one that crashes."""
+
+    def __init__(self, task_spec: Any = None, secrets: Any = None) -> None:
+        super().__init__(task_spec or {}, secrets or {})
+        self.notes: list[str] = []
+
+    @classmethod
+    def name(cls) -> str:
+        return "conformance"
+
+    @classmethod
+    def list_splits(cls) -> list[Any]:
+        return ["train", sdk.Split(name="test", type="test"), "hard"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> list[dict[str, Any]]:
+        return [{"word": word, "letters": len(word)} for word in _WORDS[split]]
+
+    def get_prompt(self) -> list[Any]:
+        return [sdk.TextBlock(text=f"The word is {self.task_spec.get('word', 'missing')}.")]
+
+    def list_task_tools(self) -> Any:
+        letters = sdk.ListToolsOutput.model_fields["tools"].annotation.__args__[0]
+        return sdk.ListToolsOutput(tools=[letters(name="letters", description="Count letters.", input_schema=None)])
+
+    @sdk.tool
+    async def crash(self) -> sdk.ToolOutput:
+        """Fail."""
+        raise RuntimeError("the tool failed")
+
+    @sdk.tool
+    async def note(self, arguments: Text) -> sdk.ToolOutput:
+        """Keep a text, and show it after its number."""
+        self.notes.append(arguments.text)
+        return _output(f"{len(self.notes)}: {arguments.text}", metadata={"notes": len(self.notes)})
+
+    @sdk.tool
+    async def search(self, query: Query) -> sdk.ToolOutput:
+        """Search the notes."""
+        found = [note for note in self.notes if any(one.word in note for one in query.filters)]
+        return _output("\n".join(found[: query.limit]), reward=-0.25)
+
+    @sdk.tool
+    async def wait(self, arguments: Seconds) -> sdk.ToolOutput:
+        """Take some time."""
+        await asyncio.sleep(arguments.seconds)
+        return _output(f"waited {arguments.seconds:g} s", reward=0)
+
+    @sdk.tool
+    async def submit(self, arguments: Answer) -> sdk.ToolOutput:
+        """Give the answer; only the right one ends the episode."""
+        right = arguments.answer == self.task_spec.get("word")
+        return _output("right" if right else "wrong", reward=float(right), finished=right)
+
+    @sdk.tool(shared=False)
+    async def letters(self) -> sdk.ToolOutput:
+        """Count letters."""
+        return _output(str(self.task_spec.get("letters")))
+
+
+if not OLDER:
+
+    class Spoken(Conformance):
+        """Its only tool is the terminal one."""
+
+        crash = note = search = wait = submit = letters = None
+
+        @classmethod
+        def name(cls) -> str:
+            return "spoken"
+
+        def list_task_tools(self) -> Any:
+            return sdk.ListToolsOutput(tools=[])
+
+        @sdk.terminal
+        @sdk.tool
+        async def final(self, message: Answer) -> sdk.ToolOutput:
+            """Grade the last message."""
+            return _output("graded", reward=float(message.answer == self.task_spec.get("word")), finished=True)
+
+
+def environments() -> list[Any]:
+    """Return the environments of a full server."""
+    return [Conformance] if OLDER else [Conformance, Spoken]
+
+
+def _output(text: str, **more: Any) -> Any:
+    return sdk.ToolOutput(blocks=[sdk.TextBlock(text=text)], **more)
+
+
+if __name__ == "__main__":
+    server = importlib.import_module("ors" if OLDER else "openreward.environments").Server(environments())
+    server.run(host="127.0.0.1", port=int(os.environ["PORT"]))
