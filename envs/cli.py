@@ -1,4 +1,4 @@
-"""`ors-env`: what environments there are, and serving them. Each verb imports what it needs when it runs."""
+"""`ors-env`: list, serve and check environments. Each verb imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ors-env", description="List and serve environments.")
+    parser = argparse.ArgumentParser(prog="ors-env", description="List, serve and check environments.")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
@@ -48,6 +48,21 @@ def _parser() -> argparse.ArgumentParser:
     served.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     served.add_argument("--port", type=_port, help="port to listen on, 0 for a free one (default: $PORT or 8000)")
     served.set_defaults(run=_serve)
+
+    checked = _verb(
+        verbs,
+        shared,
+        "check",
+        "check a server against the standard, rule by rule",
+        "ors-env check http://127.0.0.1:8000",
+    )
+    checked.add_argument("url", metavar="URL", help="any server of the Open Reward Standard, in any language")
+    checked.add_argument(
+        "--env", action="append", metavar="NAME", help="check this environment only; may be given again (default: all)"
+    )
+    checked.add_argument("--api-key", metavar="KEY", help="sent in X-API-Key, never shown")
+    checked.add_argument("--json", action="store_true", help="print one JSON document")
+    checked.set_defaults(run=_check)
     return parser
 
 
@@ -98,6 +113,15 @@ def _serve(arguments: argparse.Namespace) -> int:
             f"cannot listen on {arguments.host}:{port}: {(error.strerror or str(error)).lower()}"
         ) from error
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from envs.check import CheckError, command
+
+    try:
+        return command.run(arguments.url, arguments.env, arguments.api_key, as_json=arguments.json)
+    except CheckError as error:
+        raise UsageError(str(error)) from error
 
 
 if __name__ == "__main__":

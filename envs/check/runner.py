@@ -143,6 +143,9 @@ class _Check:
 
     async def _try(self, rule: Rule, subject: Subject, known: Survey, *, named: bool) -> Result:
         started = time.monotonic()
+        if self._left() <= 0:
+            late = Evidence("nothing", f"the {self._wire.limits.total:g} s of the whole check are over")
+            return Result(rule, subject.name if named else "", "failed", late, "", 0.0)
         evidence: Evidence | None = None
         status: Status = "passed"
         reason = ""
@@ -157,7 +160,10 @@ class _Check:
             if self._band < since:
                 status, reason = "older", f"servers keep this rule from {name_of(since)} on"
         except TimeoutError:
-            status, evidence = "failed", Evidence("", f"no end within {time.monotonic() - started:.0f} s")
+            status, evidence = (
+                "failed",
+                Evidence("several requests", f"no end within {time.monotonic() - started:.0f} s"),
+            )
         return Result(rule, subject.name if named else "", status, evidence, reason, time.monotonic() - started)
 
     def _left(self) -> float:

@@ -95,9 +95,7 @@ class Session:
         return await self.subject.wire.request("POST", "/ping", session=self.sid)
 
     async def delete(self) -> Exchange:
-        answer = await self.subject.wire.request("POST", "/delete", session=self.sid)
-        self.subject.sessions.discard(self.sid)
-        return answer
+        return await self.subject.delete(self.sid)
 
 
 class Subject:
@@ -175,10 +173,26 @@ class Subject:
         spec = answer.get("task") if isinstance(answer, dict) else None
         return Task(split, index, spec if isinstance(spec, dict) else {})
 
-    async def new_sid(self) -> str:
-        """Return a session id from the server, one of our own where /create_session gives none (ORS-020 says so)."""
-        sid = (await self.wire.stream("/create_session")).task_id
-        return sid.strip() if sid and sid.strip() else str(uuid.uuid4())
+    @contextlib.asynccontextmanager
+    async def closing(self) -> AsyncIterator[str]:
+        """Give a session id and delete its session at the end, whether or not one was opened.
+
+        The id is the server's, one of our own where /create_session gives none (ORS-020 says so).
+        """
+        given = (await self.wire.stream("/create_session")).task_id
+        sid = given.strip() if given and given.strip() else str(uuid.uuid4())
+        try:
+            yield sid
+        finally:
+            if sid in self.sessions:
+                with contextlib.suppress(Failed):
+                    await self.delete(sid)
+
+    async def delete(self, sid: str) -> Exchange:
+        """POST /delete; a session that was asked to go is no longer the runner's to close."""
+        answer = await self.wire.request("POST", "/delete", session=sid)
+        self.sessions.discard(sid)
+        return answer
 
     async def create(self, sid: str | None, **body: Any) -> Exchange:
         """POST /create, remembering the session so that it is closed whatever happens."""
@@ -195,14 +209,8 @@ class Subject:
         """
         if task is None:
             task = (await self.tasks())[0]
-        sid = await self.new_sid()
-        answer = await self.create(sid, split=task.split, index=task.index)
-        if answer.status != 200:
-            raise NotSeen(f"no session could be opened (ORS-021): {answer.got}")
-        session = Session(self, sid)
-        try:
-            yield session
-        finally:
-            if sid in self.sessions:
-                with contextlib.suppress(Failed):
-                    await session.delete()
+        async with self.closing() as sid:
+            answer = await self.create(sid, split=task.split, index=task.index)
+            if answer.status != 200:
+                raise NotSeen(f"no session could be opened (ORS-021): {answer.got}")
+            yield Session(self, sid)

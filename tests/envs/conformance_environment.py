@@ -1,4 +1,4 @@
-"""An environment with something to try for every rule of the conformance check, on either Python server of the standard.
+"""An environment with something to try for every rule of the conformance check, on either Python server.
 
 Run as a program it serves on 127.0.0.1:$PORT with the SDK's own server, or with the older `ors-sdk` where ORS_SDK=ors.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import uuid
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -52,6 +54,16 @@ class Conformance(sdk.Environment):  # type: ignore[misc]
     def __init__(self, task_spec: Any = None, secrets: Any = None) -> None:
         super().__init__(task_spec or {}, secrets or {})
         self.notes: list[str] = []
+        # A file for every open session, so that a test in another process can see which are left.
+        self._open = Path(os.environ["ORS_TEST_OPEN"], uuid.uuid4().hex) if "ORS_TEST_OPEN" in os.environ else None
+
+    def setup(self) -> None:
+        if self._open is not None:
+            self._open.touch()
+
+    def teardown(self) -> None:
+        if self._open is not None:
+            self._open.unlink()
 
     @classmethod
     def name(cls) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 from envs.check.rule import HTTP_API, Evidence, Failed, reference, rule
 from envs.check.subject import Session, Subject, Task
@@ -47,10 +48,10 @@ async def isolated(subject: Subject, survey: Survey) -> Evidence:
 async def parallel(subject: Subject, survey: Survey) -> Evidence:
     task = (await subject.tasks())[0]
     number = subject.wire.limits.parallel
-    sids = [await subject.new_sid() for _ in range(number)]
-    refused = [got for got in await asyncio.gather(*(_begin(subject, survey, task, sid) for sid in sids)) if got]
-    deleted = await asyncio.gather(*(subject.wire.request("POST", "/delete", session=sid) for sid in sids))
-    subject.sessions.difference_update(sids)
+    async with AsyncExitStack() as stack:
+        sids = [await stack.enter_async_context(subject.closing()) for _ in range(number)]
+        refused = [got for got in await asyncio.gather(*(_begin(subject, survey, task, sid) for sid in sids)) if got]
+        deleted = await asyncio.gather(*(subject.delete(sid) for sid in sids))
     refused += [answer.got for answer in deleted if answer.status != 200]
     sent = f"{number} sessions at once: POST /create, GET /prompt, POST /call, POST /delete"
     if refused:

@@ -68,7 +68,8 @@ async def environments(subject: Subject, survey: Survey) -> Evidence:
     scope="server",
 )
 async def unknown_environment(subject: Subject, survey: Survey) -> Evidence:
-    answer = await subject.create(await subject.new_sid(), env_name=UNKNOWN, task_spec={})
+    async with subject.closing() as sid:
+        answer = await subject.create(sid, env_name=UNKNOWN, task_spec={})
     if answer.status != 404:
         raise answer.failed()
     return answer.evidence

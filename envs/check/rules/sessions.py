@@ -40,8 +40,8 @@ async def create_session(subject: Subject, survey: Survey) -> Evidence:
 )
 async def create(subject: Subject, survey: Survey) -> Evidence:
     task = (await subject.tasks())[0]
-    sid = await subject.new_sid()
-    answer = await subject.create(sid, split=task.split, index=task.index)
+    async with subject.closing() as sid:
+        answer = await subject.create(sid, split=task.split, index=task.index)
     body = answer.json()
     if answer.status != 200 or not isinstance(body, dict) or body.get("sid") != sid:
         raise answer.failed(f"sid {sid!r} expected")
@@ -58,11 +58,11 @@ async def create_by_spec(subject: Subject, survey: Survey) -> Evidence:
     task = (await subject.tasks())[0]
     async with subject.session(task) as session:
         expected = await session.prompt()
-    sid = await subject.new_sid()
-    answer = await subject.create(sid, task_spec=task.spec)
-    if answer.status != 200:
-        raise answer.failed()
-    prompt = await subject.started("GET", subject.path("prompt"), sid)
+    async with subject.closing() as sid:
+        answer = await subject.create(sid, task_spec=task.spec)
+        if answer.status != 200:
+            raise answer.failed()
+        prompt = await subject.started("GET", subject.path("prompt"), sid)
     if (prompt.status, prompt.json()) != (expected.status, expected.json()):
         raise Failed(answer.sent, f"the prompt is {prompt.got}, by split and index it is {expected.got}")
     return answer.evidence
@@ -226,11 +226,11 @@ async def delete(subject: Subject, survey: Survey) -> Evidence:
 
 
 async def _refused(subject: Subject, **body: Any) -> Evidence:
-    sid = await subject.new_sid()
-    answer = await subject.create(sid, **body)
-    if answer.status not in _REFUSALS:
-        raise answer.failed()
-    alive = await subject.wire.request("POST", "/ping", session=sid)
+    async with subject.closing() as sid:
+        answer = await subject.create(sid, **body)
+        if answer.status not in _REFUSALS:
+            raise answer.failed()
+        alive = await subject.wire.request("POST", "/ping", session=sid)
     if alive.status == 200:
         raise alive.failed("the refused request opened a session")
     return answer.evidence

@@ -128,7 +128,8 @@ async def unknown_split(subject: Subject, survey: Survey) -> Evidence:
         answer = await subject.post(endpoint, split=UNKNOWN, **more)
         if answer.status != 400:
             raise answer.failed()
-    answer = await subject.create(await subject.new_sid(), split=UNKNOWN, index=0)
+    async with subject.closing() as sid:
+        answer = await subject.create(sid, split=UNKNOWN, index=0)
     if answer.status != 400:
         raise answer.failed()
     return answer.evidence
@@ -146,7 +147,8 @@ async def unknown_index(subject: Subject, survey: Survey) -> Evidence:
     answer = await subject.post("task", split=task.split, index=past)
     if answer.status != 400:
         raise answer.failed(f"the split has {past} tasks")
-    answer = await subject.create(await subject.new_sid(), split=task.split, index=past)
+    async with subject.closing() as sid:
+        answer = await subject.create(sid, split=task.split, index=past)
     if answer.status != 400:
         raise answer.failed(f"the split has {past} tasks")
     return answer.evidence

@@ -1,0 +1,249 @@
+"""The conformance check, proven both ways: it passes servers that keep the standard, and each fault fails alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envs.check import RULES, CheckError, Limits, Report, run_check
+from tests.envs.faults import FAULTS
+from tests.servers import ROOT, free_port, running, serve, variables
+
+HERE = Path(__file__).parent
+KEY = "test-key-3f1c"
+# The broken server sends comments every 0.3 s, so that a tool of 1.5 s shows whether they come.
+SLOW = Limits(slow_call=1.5, silence=1.0, parallel=4)
+# Without a slow tool: what it would show is not seen, and costs no time.
+QUICK = Limits(slow_call=0.1, parallel=4)
+# Where one fault cannot help but break a second rule, it stands here.
+LINKED: dict[str, set[str]] = {}
+OLDER_DIFFERENCES = {"ORS-028", "ORS-041", "ORS-042", "ORS-045"}
+
+
+def check(url: str, limits: Limits = QUICK, **more: Any) -> Report:
+    return asyncio.run(run_check(url, limits=limits, **more))
+
+
+def rules(report: Report, status: str, environment: str | None = None) -> set[str]:
+    return {
+        result.rule.id
+        for result in report.results
+        if result.status == status and environment in (None, result.environment)
+    }
+
+
+@pytest.fixture(scope="module")
+def broken() -> Iterator[str]:
+    port = free_port()
+    with running([sys.executable, str(HERE / "broken_server.py")], port, env={"ORS_TEST_KEY": KEY}) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def open_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("open-sessions")
+
+
+@pytest.fixture(scope="module")
+def plain(open_sessions: Path) -> Iterator[str]:
+    port = free_port()
+    command = [sys.executable, str(HERE / "conformance_environment.py")]
+    with running(command, port, env={"ORS_TEST_OPEN": str(open_sessions)}) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def older() -> Iterator[str]:
+    port = free_port()
+    with running([sys.executable, str(HERE / "conformance_environment.py")], port, env={"ORS_SDK": "ors"}) as url:
+        yield url
+
+
+def test_every_rule_has_its_own_number_and_a_fault() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert {rule.id for rule in RULES} == set(FAULTS)
+
+
+def test_a_server_that_keeps_the_standard_shows_and_passes_every_rule(broken: str) -> None:
+    report = check(f"{broken}/none", SLOW, api_key=KEY)
+    assert rules(report, "passed") == {rule.id for rule in RULES}, report.as_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", sorted(FAULTS))
+def test_a_fault_fails_its_rule_and_no_other(broken: str, rule: str) -> None:
+    report = check(f"{broken}/{rule}", SLOW if rule == "ORS-053" else QUICK, api_key=KEY)
+    assert rules(report, "failed") == {rule} | LINKED.get(rule, set()), report.as_text()
+    assert report.ok is (next(one for one in RULES if one.id == rule).level == "should")
+
+
+def test_the_sdks_server_passes(plain: str) -> None:
+    report = check(plain)
+    assert report.environments == ("conformance", "spoken")
+    assert (report.ok, rules(report, "failed"), rules(report, "older")) == (True, set(), set()), report.as_text()
+    assert rules(report, "not seen", "conformance") == {"ORS-009", "ORS-053", "ORS-060"}
+
+
+@pytest.mark.slow
+def test_the_sdks_server_passes_with_the_times_of_the_standard(plain: str) -> None:
+    report = check(plain, Limits())
+    assert report.ok, report.as_text()
+    assert rules(report, "not seen", "conformance") == {"ORS-009", "ORS-060"}
+
+
+def test_the_older_server_differs_where_its_version_does(older: str) -> None:
+    report = check(older)
+    assert (report.version, report.ok) == ("", True), report.as_text()
+    assert rules(report, "older") == OLDER_DIFFERENCES
+    assert rules(report, "failed") == {"ORS-002"}
+    assert rules(report, "not seen") == {"ORS-009", "ORS-053", "ORS-060"}
+
+
+@pytest.mark.slow
+def test_the_older_server_shows_signs_of_life_too(older: str) -> None:
+    report = check(older, Limits())
+    assert "ORS-053" in rules(report, "passed"), report.as_text()
+
+
+def test_a_catalog_environment_passes() -> None:
+    with serve("echo") as url:
+        report = check(url)
+    assert (report.ok, rules(report, "failed")) == (True, set()), report.as_text()
+
+
+def test_what_an_environment_does_not_offer_is_not_seen_and_not_passed(plain: str) -> None:
+    report = check(plain)
+    unseen = {result.rule.id: result.reason for result in report.results if result.environment == "spoken"}
+    assert unseen["ORS-054"] == "no tool's result repeats a text that it was given"
+    assert unseen["ORS-053"].startswith("no tool has a number named seconds")
+    assert "ORS-054" not in rules(report, "passed", "spoken")
+
+
+def test_one_environment_can_be_chosen(plain: str) -> None:
+    report = check(plain, environments=["spoken"])
+    assert {result.environment for result in report.results} == {"", "spoken"}
+
+
+def test_no_session_is_left_open(plain: str, open_sessions: Path) -> None:
+    check(plain)
+    assert list(open_sessions.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_session_is_left_open_by_an_interrupted_check(plain: str, open_sessions: Path, number: int) -> None:
+    command = [sys.executable, "-m", "envs.cli", "check", plain]
+    process = subprocess.Popen(command, cwd=ROOT, env=variables(0), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        _until(lambda: any(open_sessions.iterdir()))
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, output) == (130, b"")
+    _until(lambda: not any(open_sessions.iterdir()))
+
+
+def test_a_server_that_hangs_costs_bounded_time(broken: str) -> None:
+    started = time.monotonic()
+    report = check(f"{broken}/stuck", Limits(answer=0.3, rule=1.0, total=3.0, parallel=2), api_key=KEY)
+    assert not report.ok
+    assert {"ORS-001", "ORS-010"} <= rules(report, "passed")
+    # The time that the limits allow, and then some for a machine that is busy.
+    assert time.monotonic() - started < 30
+
+
+def test_rules_without_time_left_fail(plain: str) -> None:
+    report = check(plain, Limits(total=0.001))
+    assert not report.ok
+    assert rules(report, "passed") == set()
+    assert "of the whole check are over" in report.as_text()
+
+
+def test_the_key_is_never_shown(broken: str) -> None:
+    report = check(f"{broken}/tells-the-key", api_key=KEY)
+    assert KEY not in report.as_json()
+    assert KEY not in report.as_text()
+    health = next(result for result in report.results if result.rule.id == "ORS-001")
+    assert health.evidence is not None
+    assert '"x-api-key": "***"' in health.evidence.got
+
+
+def test_a_password_in_the_url_is_sent_and_never_shown(plain: str) -> None:
+    report = check(plain.replace("//", "//user:hunter2@"))
+    assert report.url == plain
+    assert "hunter2" not in report.as_json()
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "message"),
+    [
+        ("/none", {}, "asks for a key: give --api-key"),
+        ("/none", {"api_key": "wrong"}, "refuses the key"),
+        ("/none", {"api_key": KEY, "environments": ["chess"]}, "has no environment 'chess'; it has: conformance"),
+    ],
+)
+def test_a_check_that_cannot_be_made_says_why(broken: str, path: str, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckError, match=message):
+        check(f"{broken}{path}", **more)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(CheckError, match="is no URL"):
+        check(url)
+
+
+def test_nothing_behind_the_url_is_said_in_one_line() -> None:
+    with pytest.raises(CheckError, match=r"http://127\.0\.0\.1:\d+: no answer: "):
+        check(f"http://127.0.0.1:{free_port()}")
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(CheckError, match=r"nothing within 0\.2 s"):
+        check(f"http://127.0.0.1:{silent.getsockname()[1]}", Limits(answer=0.2))
+
+
+def test_the_command_prints_a_table_and_succeeds(plain: str) -> None:
+    done = _command(plain, "--env", "spoken")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ok        ORS-001  must    The server says that it is healthy" in done.stdout
+    assert "0 failed (must)" in done.stdout.splitlines()[-1]
+
+
+def test_the_command_prints_json_and_fails_for_a_broken_must(broken: str) -> None:
+    done = _command(f"{broken}/ORS-011", "--api-key", KEY, "--env", "conformance", "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    report = json.loads(done.stdout)
+    broken_rule = next(result for result in report["results"] if result["status"] == "failed")
+    assert report["ok"] is False
+    assert (broken_rule["rule"], broken_rule["level"], broken_rule["environment"]) == ("ORS-011", "must", "conformance")
+    assert broken_rule["sent"] == 'POST /conformance/num_tasks {"split": "train"}'
+    assert broken_rule["got"] == '/tasks lists 5 tasks: 200 {"num_tasks": 6}'
+
+
+def test_the_command_says_in_one_line_what_is_wrong() -> None:
+    done = _command("nowhere")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "ors-env: 'nowhere' is no URL; give one such as http://127.0.0.1:8000\n"
+
+
+def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "envs.cli", "check", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=variables(0), capture_output=True, text=True, timeout=120)
+
+
+def _until(condition: Any, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.02)
