@@ -116,7 +116,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from envs.check import CheckError, command
+    from envs.check import command
+    from envs.check.runner import CheckError
 
     try:
         return command.run(arguments.url, arguments.env, arguments.api_key, as_json=arguments.json)

@@ -1,8 +1,3 @@
-"""A conformance check for any server of the Open Reward Standard, in any language."""
-
-from envs.check.limits import Limits
-from envs.check.report import Report, Result
-from envs.check.rules import RULES
-from envs.check.runner import CheckError, run_check
-
-__all__ = ["RULES", "CheckError", "Limits", "Report", "Result", "run_check"]
+"""A conformance check for any server of the Open Reward Standard, in any language. Nothing is imported here: the
+pytest plugin in this package is loaded by every run of pytest.
+"""

@@ -17,7 +17,7 @@ def run(url: str, environments: Sequence[str] | None, api_key: str | None, *, as
         0 if no rule of level must failed, else 1.
 
     Raises:
-        envs.check.CheckError: the check could not be made.
+        envs.check.runner.CheckError: the check could not be made.
     """
     try:
         report = asyncio.run(_check(url, environments, api_key))

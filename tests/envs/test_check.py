@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
-from envs.check import RULES, CheckError, Limits, Report, run_check
+from envs.check.limits import Limits
+from envs.check.report import Report
+from envs.check.rules import RULES
+from envs.check.runner import CheckError, run_check
 from tests.envs.faults import FAULTS
 from tests.servers import ROOT, free_port, running, serve, variables
 

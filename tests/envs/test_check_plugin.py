@@ -1,0 +1,64 @@
+"""`pytest --ors-url`: the rules as tests of any project, which may have no other tests at all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envs.check.rules import RULES
+from tests.servers import free_port, running, serve, variables
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[str]:
+    with serve("echo") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def broken() -> Iterator[str]:
+    port = free_port()
+    with running([sys.executable, str(HERE / "broken_server.py")], port) as url:
+        yield url
+
+
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-p", "envs.check.pytest_plugin", "-p", "no:cacheprovider", "-rs"]
+    return subprocess.run(
+        [*command, *arguments], cwd=folder, env=variables(0), capture_output=True, text=True, timeout=120
+    )
+
+
+def test_every_rule_is_a_test(tmp_path: Path, echo: str) -> None:
+    done = run_pytest(tmp_path, "--ors-url", echo, "-v")
+    assert done.returncode == 0, done.stdout
+    assert all(rule.id in done.stdout for rule in RULES)
+    assert "no key was given (--api-key)" in done.stdout
+    assert "ors::ORS-001 PASSED" in done.stdout
+
+
+def test_one_rule_can_be_chosen_and_says_what_was_broken(tmp_path: Path, broken: str) -> None:
+    done = run_pytest(tmp_path, "--ors-url", f"{broken}/ORS-011", "-k", "ORS-011 or ORS-012")
+    assert done.returncode == 1
+    assert "ORS-011 (must): num_tasks counts what tasks lists" in done.stdout
+    assert 'sent POST /conformance/num_tasks {"split": "train"}, got /tasks lists 5 tasks' in done.stdout
+    assert "1 failed, 1 passed" in done.stdout
+
+
+def test_a_broken_should_fails_no_run(tmp_path: Path, broken: str) -> None:
+    done = run_pytest(tmp_path, "--ors-url", f"{broken}/ORS-026", "-k", "ORS-026")
+    assert (done.returncode, "1 xfailed" in done.stdout) == (0, True), done.stdout
+
+
+def test_the_fixture_gives_the_url_and_skips_without(tmp_path: Path, echo: str) -> None:
+    code = "import urllib.request\n\ndef test_mine(ors_url):\n    assert ors_url.startswith('http')\n"
+    (tmp_path / "test_mine.py").write_text(code)
+    assert "1 passed" in run_pytest(tmp_path, "--ors-url", echo, "-k", "test_mine").stdout
+    without = run_pytest(tmp_path)
+    assert (without.returncode, "no --ors-url given" in without.stdout) == (0, True), without.stdout
