@@ -1,6 +1,7 @@
 """An environment with something to try for every rule of the conformance check, on either Python server.
 
-Run as a program it serves on 127.0.0.1:$PORT with the SDK's own server, or with the older `ors-sdk` where ORS_SDK=ors.
+Run as a program it serves on 127.0.0.1:$PORT: with the SDK's own server, with this project's where ORS_SERVER=full, or with
+the older `ors-sdk` where ORS_SERVER=older.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-OLDER = os.environ.get("ORS_SDK") == "ors"
+OLDER = os.environ.get("ORS_SERVER") == "older"
 sdk: Any = importlib.import_module("ors" if OLDER else "openreward.environments")
 
 _WORDS = {"train": ["amber", "birch", "cedar", "dune", "ember"], "test": ["fjord", "grove"], "hard": ["heath"]}
@@ -150,5 +151,10 @@ def _output(text: str, **more: Any) -> Any:
 
 
 if __name__ == "__main__":
-    server = importlib.import_module("ors" if OLDER else "openreward.environments").Server(environments())
-    server.run(host="127.0.0.1", port=int(os.environ["PORT"]))
+    if os.environ.get("ORS_SERVER") == "full":
+        from envs.server import Settings, serve
+
+        serve(environments(), Settings.from_environ(os.environ, port=int(os.environ["PORT"])))
+    else:
+        plain = importlib.import_module("ors" if OLDER else "openreward.environments").Server(environments())
+        plain.run(host="127.0.0.1", port=int(os.environ["PORT"]))

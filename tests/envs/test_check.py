@@ -68,7 +68,15 @@ def plain(open_sessions: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def older() -> Iterator[str]:
     port = free_port()
-    with running([sys.executable, str(HERE / "conformance_environment.py")], port, env={"ORS_SDK": "ors"}) as url:
+    with running([sys.executable, str(HERE / "conformance_environment.py")], port, env={"ORS_SERVER": "older"}) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[str]:
+    port = free_port()
+    env = {"ORS_SERVER": "full", "ENV_API_KEY": KEY}
+    with running([sys.executable, str(HERE / "conformance_environment.py")], port, env=env) as url:
         yield url
 
 
@@ -116,6 +124,19 @@ def test_the_older_server_differs_where_its_version_does(older: str) -> None:
 def test_the_older_server_shows_signs_of_life_too(older: str) -> None:
     report = check(older, Limits())
     assert "ORS-053" in rules(report, "passed"), report.as_text()
+
+
+def test_this_projects_server_passes_behind_a_key(full: str) -> None:
+    report = check(full, api_key=KEY)
+    assert (report.ok, rules(report, "failed"), rules(report, "older")) == (True, set(), set()), report.as_text()
+    assert rules(report, "not seen", "conformance") == {"ORS-009", "ORS-053"}
+
+
+@pytest.mark.slow
+def test_this_projects_server_passes_with_the_times_of_the_standard(full: str) -> None:
+    report = check(full, Limits(), api_key=KEY)
+    assert (report.ok, rules(report, "failed")) == (True, set()), report.as_text()
+    assert rules(report, "not seen", "conformance") == {"ORS-009"}
 
 
 def test_a_catalog_environment_passes() -> None:
