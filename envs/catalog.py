@@ -1,12 +1,15 @@
 """Which environments there are: every folder beside this file that holds an `environment.py`.
 
+Folders of a person's own join them through ORS_ENVS_PATH, with colons between them (semicolons on Windows).
 Nothing is imported until one environment is asked for, so a broken folder breaks only itself.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import sys
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 
     from openreward.environments import Environment
 
-_ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent
+PATH_VARIABLE = "ORS_ENVS_PATH"
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
@@ -26,7 +30,7 @@ class CatalogError(Exception):
 
 def names() -> list[str]:
     """Return the names of all environments, sorted; a folder counts whether or not its code can be loaded."""
-    return sorted(file.parent.name for file in _ROOT.glob("*/environment.py"))
+    return sorted({file.parent.name for root in _roots() for file in root.glob("*/environment.py")})
 
 
 def folder(name: str) -> Path:
@@ -37,7 +41,7 @@ def folder(name: str) -> Path:
     """
     if name not in names():
         raise CatalogError(f"no environment {name!r}; there are: {', '.join(names()) or 'none'}")
-    return _ROOT / name
+    return next(root / name for root in _roots() if (root / name / "environment.py").is_file())
 
 
 def summary(name: str) -> str:
@@ -71,7 +75,15 @@ def load(name: str) -> type[Environment]:
     return found[0]
 
 
+def _roots() -> list[Path]:
+    return [ROOT, *(Path(part).resolve() for part in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if part)]
+
+
 def _import(name: str, home: Path) -> ModuleType:
+    # One package over all roots, so that an environment's imports are the same wherever its folder is.
+    places = sys.modules[__package__].__path__
+    if str(home.parent) not in places:
+        places.append(str(home.parent))
     try:
         return importlib.import_module(f"{__package__}.{name}.environment")
     except Exception as error:
@@ -92,7 +104,7 @@ def _place(error: Exception, home: Path) -> str:
 
 
 def _relative(file: Path) -> str:
-    return str(file.relative_to(_ROOT.parent)) if file.is_relative_to(_ROOT.parent) else str(file)
+    return str(file.relative_to(ROOT.parent)) if file.is_relative_to(ROOT.parent) else str(file)
 
 
 def _classes(module: ModuleType) -> list[type[Environment]]:

@@ -1,4 +1,4 @@
-"""`ors-env`: list, serve and check environments. Each verb imports what it needs when it runs."""
+"""`ors-env`: list, serve, make and check environments. Each verb imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from envs import catalog
 
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ors-env", description="List, serve and check environments.")
+    parser = argparse.ArgumentParser(prog="ors-env", description="List, serve, make and check environments.")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
@@ -48,6 +49,13 @@ def _parser() -> argparse.ArgumentParser:
     served.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     served.add_argument("--port", type=_port, help="port to listen on, 0 for a free one (default: $PORT or 8000)")
     served.set_defaults(run=_serve)
+
+    made = _verb(verbs, shared, "new", "make an environment to start from", "ors-env new counting")
+    made.add_argument("name", metavar="NAME", help="of the environment and its folder: lower-case letters, digits, _")
+    made.add_argument(
+        "--into", type=Path, metavar="DIR", help="make DIR/NAME, for folders in $ORS_ENVS_PATH (default: envs/)"
+    )
+    made.set_defaults(run=_new)
 
     checked = _verb(
         verbs,
@@ -113,6 +121,15 @@ def _serve(arguments: argparse.Namespace) -> int:
             f"cannot listen on {arguments.host}:{port}: {(error.strerror or str(error)).lower()}"
         ) from error
     return 0
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    from envs import new
+
+    try:
+        return new.run(arguments.name, arguments.into)
+    except new.NewError as error:
+        raise UsageError(str(error)) from error
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """An environment with something to try for every rule of the conformance check, on either Python server.
 
-Run as a program it serves on 127.0.0.1:$PORT: with the SDK's own server, with this project's where ORS_SERVER=full, or with
-the older `ors-sdk` where ORS_SERVER=older.
+Run as a program it serves on 127.0.0.1:$PORT: with the SDK's own server, with this project's where ORS_SERVER=full,
+or with the older `ors-sdk` where ORS_SERVER=older.
 """
 
 from __future__ import annotations
