@@ -1,0 +1,89 @@
+"""Results and schemas as text for a model: small, aligned, and saying what was left out.
+
+A text stays under 4,000 characters: the protocol's events carry 4,096, and white space where two of them meet is not
+safe with every client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envs.sql.compare import Cell, Row
+from envs.sql.sandbox import Result
+from envs.sql.schema import SQL_TYPES, Column, Domain, Table
+
+ROWS = 20
+SAMPLE_ROWS = 3
+_WIDTH = 120
+_CELL = 32
+
+
+def result_text(result: Result) -> str:
+    """Return a query's result as a table with at most ROWS rows, and a line on how many rows there are."""
+    table, columns_left_out, cut = _table(result.columns, result.rows)
+    total = f"{result.total:,} {'row' if result.total == 1 else 'rows'}"
+    notes = [total if result.complete else f"more than {total}"]
+    if result.total > len(result.rows):
+        notes.append(f"the first {len(result.rows)} are shown")
+    if columns_left_out:
+        notes.append(f"{columns_left_out} more columns are left out")
+    if cut:
+        notes.append("long values are cut")
+    return f"{table}\n({', '.join(notes)})"
+
+
+def domain_text(domain: Domain) -> str:
+    """Return every table with its columns, types and keys, a line each."""
+    return "\n".join(
+        f"{table.name}({', '.join(_column(column) for column in table.columns)})" for table in domain.tables
+    )
+
+
+def table_text(table: Table, sample: Result) -> str:
+    """Return one table's columns, a line each, and its first rows."""
+    columns = "\n".join(f"  {_column(column)}{' NULL' if column.nulls else ''}" for column in table.columns)
+    rows, *_ = _table(sample.columns, sample.rows)
+    return f"{table.name}\n{columns}\nThe first {len(sample.rows)} rows:\n{rows}"
+
+
+def _column(column: Column) -> str:
+    text = f"{column.name} {SQL_TYPES[column.kind]}"
+    if column.kind == "key":
+        return f"{text} PRIMARY KEY"
+    return f"{text} REFERENCES {column.target}(id)" if column.kind == "reference" else text
+
+
+def _table(columns: Sequence[str], rows: Sequence[Row]) -> tuple[str, int, bool]:
+    """Return the aligned table, how many columns did not fit, and whether a value was cut."""
+    texts = [[_text(cell) for cell in row] for row in (columns, *rows)]
+    cut = any(len(text) > _CELL for row in texts for text in row)
+    texts = [[text if len(text) <= _CELL else f"{text[: _CELL - 1]}…" for text in row] for row in texts]
+    widths = [max(len(row[place]) for row in texts) for place in range(len(columns))]
+    shown = 0
+    while shown < len(widths) and sum(widths[: shown + 1]) + 3 * shown <= _WIDTH:
+        shown += 1
+    numeric = [all(isinstance(row[place], int | float | None) for row in rows) for place in range(shown)]
+    lines = [_line(row, widths[:shown], numeric) for row in texts]
+    lines.insert(1, "-+-".join("-" * width for width in widths[:shown]))
+    return "\n".join(lines), len(columns) - shown, cut
+
+
+def _line(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    cells = (
+        text.rjust(width) if right else text.ljust(width)
+        for text, width, right in zip(row, widths, numeric, strict=False)
+    )
+    return " | ".join(cells).rstrip()
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return "NULL"
+    # A line break inside a value would break the table.
+    return (
+        " ".join(cell.split("\n"))
+        if isinstance(cell, str)
+        else f"{cell:.10g}"
+        if isinstance(cell, float)
+        else str(cell)
+    )
