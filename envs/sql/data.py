@@ -25,7 +25,7 @@ LAST_DAY = date(2024, 12, 31)
 Value = str | int | float | None
 
 _CHILDLESS = 0.15  # the share of rows that no reference points to, so that "which have no …" has an answer
-_ROUND = 0.35  # the share of numbers that lie on a threshold that questions use, so that > and >= differ
+_ROUND = 0.35  # the share of numbers that lie on a threshold of questions or next to it, so that > and >= differ
 
 
 @cache
@@ -106,7 +106,9 @@ def _references(parents: int, size: int, rng: random.Random) -> list[Value]:
 
 
 def _number(column: Column, rng: random.Random) -> int:
-    return rng.choice(column.thresholds()) if rng.random() < _ROUND else rng.randint(column.low, column.high)
+    if rng.random() < _ROUND:
+        return rng.choice(column.thresholds()) + rng.choice((-1, 0, 0, 1))
+    return rng.randint(column.low, column.high)
 
 
 def _amount(column: Column, rng: random.Random) -> float:
@@ -117,7 +119,7 @@ def _amount(column: Column, rng: random.Random) -> float:
 def _days(size: int, rng: random.Random) -> list[Value]:
     span = (LAST_DAY - FIRST_DAY).days
     days = [FIRST_DAY + timedelta(rng.randint(0, span)) for _ in range(size)]
-    return [str(day.replace(day=1) if rng.random() < _ROUND / 2 else day) for day in days]
+    return [str(day.replace(day=rng.choice((1, 1, 2))) if rng.random() < _ROUND / 2 else day) for day in days]
 
 
 def _later(day: Value, column: Column, rng: random.Random) -> Value:

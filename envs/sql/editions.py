@@ -18,7 +18,7 @@ from envs.sql.compare import Row, same_result
 from envs.sql.tasks import Task, task
 
 MOST_ROWS = 100
-_PAIRS = 24
+_PAIRS = 48
 
 
 class Unanswerable(Exception):
@@ -47,7 +47,7 @@ def editions(number: int) -> Editions:
     best: Editions | None = None
     for attempt in range(_PAIRS):
         visible = (number + attempt) % data.VISIBLE
-        hidden = data.VISIBLE + (number // data.VISIBLE + 5 * attempt + attempt // data.HIDDEN) % data.HIDDEN
+        hidden = data.VISIBLE + (number // data.VISIBLE + 5 * attempt + attempt // data.VISIBLE) % data.HIDDEN
         missed = _missed(asked, visible, hidden)
         if missed is not None and (best is None or missed < best.missed):
             best = Editions(visible, hidden, missed)

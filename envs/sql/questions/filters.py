@@ -16,7 +16,7 @@ _WORDS = {">": "over", ">=": "at least", "<": "under", "<=": "at most"}
 _DAY_WORDS = {">": "after", ">=": "on or after", "<": "before", "<=": "on or before"}
 _BOUNDARY: dict[Operator, Operator] = {">": ">=", ">=": ">", "<": "<=", "<=": "<"}
 _OPPOSITE: dict[Operator, Operator] = {"null": "not null", "not null": "null"}
-_ROWS_FOR_TWO = 20
+_FEW_ROWS = 20  # among so few, hardly any lie on a boundary or fulfil two conditions
 _YEARS = range(FIRST_DAY.year, LAST_DAY.year + 1)
 
 
@@ -72,6 +72,7 @@ class Filter:
             yield replace(self, operator=_BOUNDARY[self.operator])
             if isinstance(self.value, int):
                 yield replace(self, value=self.value + 1)
+                yield replace(self, value=self.value - 1)
             else:
                 yield replace(self, value=str(date.fromisoformat(self.value) + timedelta(1)))
 
@@ -81,7 +82,7 @@ def filters(table: Table) -> Iterator[Filter]:
     for column in table.columns:
         if column.kind == "category":
             yield from equalities(column)
-        elif column.kind in ("whole", "money"):
+        elif column.kind in ("whole", "money") and table.rows >= _FEW_ROWS:
             for place, value in enumerate(column.thresholds()):
                 pair: tuple[Operator, Operator] = (">", "<=") if place % 2 else (">=", "<")
                 yield from (Filter(column, operator, value) for operator in pair)
@@ -107,7 +108,7 @@ def category_filters(table: Table) -> Iterator[Filter]:
 
 def pairs(table: Table) -> Iterator[tuple[Filter, Filter]]:
     """Yield two conditions on different columns, the first on a category; none for a table too small for two."""
-    if table.rows < _ROWS_FOR_TWO:
+    if table.rows < _FEW_ROWS:
         return
     for first in category_filters(table):
         yield from ((first, second) for second in filters(table) if second.column != first.column)

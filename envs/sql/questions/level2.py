@@ -100,19 +100,17 @@ class SortedCountBy(CountBy):
 
 @dataclass(frozen=True)
 class LargestGroup(CountBy):
-    """Which value of a category most rows have."""
+    """Which value of a category most rows have, and how many."""
 
     def sql(self) -> str:
-        group = self.category.name
-        order = f"GROUP BY {group} ORDER BY COUNT(*) DESC, {group} LIMIT 1"
-        return f"SELECT {group} FROM {self.table.name}{where(self.conditions)} {order}"
+        return f"{super().sql()} ORDER BY COUNT(*) DESC, {self.category.name} LIMIT 1"
 
     def wordings(self) -> tuple[str, ...]:
         what, group = described(self.table.plural, self.conditions), self.category.label
         tie = "On a tie, take the first in alphabetical order."
         return (
-            f"Which {group} is the most frequent among the {what}? Show only the {group}. {tie}",
-            f"Among the {what}, which {group} occurs most often? Show only the {group}. {tie}",
+            f"Which {group} is the most frequent among the {what}? Show the {group} and its count. {tie}",
+            f"Among the {what}, which {group} occurs most often, and how often? {tie}",
         )
 
 

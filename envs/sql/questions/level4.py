@@ -13,6 +13,9 @@ from envs.sql.questions.filters import Filter, category_filters, described, filt
 from envs.sql.questions.level3 import join, links_to_named
 from envs.sql.schema import Column, Domain, Link, Table
 
+_PERIODS = (("05-01", 30), ("07-01", 30), ("10-01", 30), ("12-01", 30), ("07-01", 91), ("10-01", 92), ("12-01", 91))
+"""Ends of periods and their days: each begins after a first of the month, on which many rows lie."""
+
 
 @dataclass(frozen=True)
 class AboveAverage(Question):
@@ -165,6 +168,7 @@ class DaysBetween(Question):
         if self.comparison in other:
             yield replace(self, comparison=other[self.comparison])
         yield replace(self, days=self.days + 1)
+        yield replace(self, days=self.days - 1)
         yield from (replace(self, conditions=conditions) for conditions in near_misses(self.conditions))
 
 
@@ -180,11 +184,12 @@ class WithinDays(Question):
 
     @classmethod
     def every(cls, domain: Domain) -> Iterator[Self]:
-        ends = [f"{year}-{month:02}-01" for year in range(FIRST_DAY.year, LAST_DAY.year + 1) for month in (5, 8, 11)]
+        years = range(FIRST_DAY.year, LAST_DAY.year + 1)
+        ends = [(f"{year}-{end}", days) for year in years for end, days in _PERIODS]
         for table in domain.tables:
             if not table.title:
-                for day in table.of_kind("day"):
-                    yield from (cls(table, day, until, days) for until in ends for days in (30, 90))
+                for day in (column for column in table.of_kind("day") if not column.after):
+                    yield from (cls(table, day, until, days) for until, days in ends)
 
     def sql(self) -> str:
         start = f"{self.day.name} {self.bounds[0]} date('{self.until}', '-{self.days} days')"
@@ -203,6 +208,7 @@ class WithinDays(Question):
         yield replace(self, bounds=(">", "<"))
         yield replace(self, bounds=(">=", "<="))
         yield replace(self, days=self.days + 1)
+        yield replace(self, days=self.days - 1)
 
 
 SHAPES: tuple[type[Question], ...] = (AboveAverage, ParentsHaving, ParentsWithout, DaysBetween, WithinDays)
