@@ -119,7 +119,7 @@ class Domain:
 
 def key() -> Column:
     """Return the primary key that every table starts with."""
-    return Column("id", "number", "key")
+    return Column("id", "id", "key")
 
 
 def name(column: str, label: str, words: tuple[str, ...], endings: tuple[str, ...]) -> Column:

@@ -28,7 +28,7 @@ SHOP = Domain(
             reference("products", "product_id", "product"),
             category("status", "status", "pending", "paid", "shipped", "cancelled"),
             whole("quantity", "quantity", 1, 17),
-            money("total", "total", 10, 330),
+            money("amount", "amount", 10, 330),
             day("ordered_on", "order date"),
             later("delivered_on", "delivery date", "ordered_on", 1, 20, nulls=0.2),
         )),

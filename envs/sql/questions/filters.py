@@ -128,6 +128,11 @@ def where(conditions: Sequence[Filter], prefix: str = "", more: Sequence[str] = 
     return f" WHERE {' AND '.join(parts)}" if parts else ""
 
 
+def a(words: str) -> str:
+    """Return words with their indefinite article."""
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
 def described(plural: str, conditions: Sequence[Filter]) -> str:
     """Return the plural with its conditions: "loans whose channel is 'desk' and without a return date"."""
     return " ".join([plural, " and ".join(condition.words() for condition in conditions)]).strip()

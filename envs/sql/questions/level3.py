@@ -9,7 +9,7 @@ from typing import Self
 from envs.sql.questions import aggregates
 from envs.sql.questions.aggregates import Function
 from envs.sql.questions.base import Question
-from envs.sql.questions.filters import Filter, category_filters, described, filters, near_misses, where
+from envs.sql.questions.filters import Filter, a, category_filters, described, filters, near_misses, where
 from envs.sql.schema import Column, Domain, Link
 
 
@@ -44,8 +44,8 @@ class CountJoined(Question):
 
     def wordings(self) -> tuple[str, ...]:
         children = described(self.link.child.plural, self.of_child)
-        parent = described(self.link.column.label, self.of_parent)
-        return (f"How many {children} have a {parent}?", f"Count the {children} that belong to a {parent}.")
+        parent = a(described(self.link.column.label, self.of_parent))
+        return (f"How many {children} have {parent}?", f"Count the {children} that belong to {parent}.")
 
     def near_misses(self) -> Iterator[Question]:
         yield from (replace(self, of_child=conditions) for conditions in near_misses(self.of_child))
@@ -167,8 +167,8 @@ class CountOverTwoJoins(Question):
 
     def wordings(self) -> tuple[str, ...]:
         base, near, group = self.first.child.plural, self.first.column.label, self.category.label
-        far = described(self.second.column.label, self.conditions)
-        only = f"those whose {near} has a {far}" if self._chained else f"those with a {far}"
+        far = a(described(self.second.column.label, self.conditions))
+        only = f"those whose {near} has {far}" if self._chained else f"those with {far}"
         return (
             f"Count the {base} by the {group} of their {near}, only {only}. Show {group} and count.",
             f"For each {group} of the {near}, show the {group} and the number of {base}, counting only {only}.",

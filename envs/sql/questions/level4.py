@@ -9,7 +9,7 @@ from typing import Literal, Self
 from envs.sql.data import FIRST_DAY, LAST_DAY
 from envs.sql.questions import aggregates
 from envs.sql.questions.base import Question
-from envs.sql.questions.filters import Filter, category_filters, described, filters, near_misses, where
+from envs.sql.questions.filters import Filter, a, category_filters, described, filters, near_misses, where
 from envs.sql.questions.level3 import join, links_to_named
 from envs.sql.schema import Column, Domain, Link, Table
 
@@ -52,8 +52,8 @@ class AboveAverage(Question):
         what, label, shown = described(self.table.plural, self.conditions), self.number.label, self._shown.label
         side = "above" if self.comparison == ">" else "below"
         return (
-            f"Among the {what}, which have a {label} {side} the average {label} of all {self.table.plural}? "
-            f"Show the {shown}.",
+            f"Among the {what}, show the {shown} of those whose {label} is {side} the average {label} of all "
+            f"{self.table.plural}.",
             f"Show the {shown} of the {what} that are {side} the average {label} of all {self.table.plural}.",
         )
 
@@ -159,7 +159,7 @@ class DaysBetween(Question):
         start, end = self.table.column(self.end.after).label, self.end.label
         amount = f"{'more than' if self.comparison == '>' else 'at most'} {self.days} days"
         return (
-            f"How many {what} have a {end} {amount} after the {start}?",
+            f"How many {what} have {a(end)} {amount} after the {start}?",
             f"Count the {what} with {amount} between {start} and {end}.",
         )
 
@@ -200,7 +200,7 @@ class WithinDays(Question):
         plural, day = self.table.plural, self.day.label
         period = f"in the {self.days} days that end with {self.until}"
         return (
-            f"How many {plural} have a {day} {period} (that day included)?",
+            f"How many {plural} have {a(day)} {period} (that day included)?",
             f"Count the {plural} whose {day} is {period}, that day included.",
         )
 

@@ -85,7 +85,8 @@ class RunningTotal(Question):
             if not table.title:
                 for day in (column for column in table.of_kind("day") if not column.nulls):
                     for number in aggregates.numbers(table, nulls=False):
-                        yield from (cls(table, day, number, (condition,)) for condition in category_filters(table))
+                        usable = (condition for condition in filters(table) if condition.column not in (day, number))
+                        yield from (cls(table, day, number, (condition,)) for condition in usable)
 
     def sql(self) -> str:
         months = (
