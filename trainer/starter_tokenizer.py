@@ -16,9 +16,10 @@ from trainer.warm_start import STOCK, Lesson
 CONTEXT = 1024  # tokens: the model's positions
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
-_SLOT = "\ue000"  # a private-use character: stands for a word in the chats that the pieces are cut from
-# A line's end belongs to the piece before it, so that "assistant\n" is the same tokens whatever follows. Other pieces end
-# before a character that is not part of a word.
+# Private-use characters: they stand for the target and for another answer in the chats that the pieces are cut from.
+_TARGET, _OTHER = "\ue000", "\ue001"
+# A line's end belongs to the piece before it, so that "assistant\n" is the same tokens whatever follows. Other pieces
+# end before a character that is not part of a word.
 _PIECE = re.compile(r"[^\n]{0,31}\n|[^\n]{1,32}(?=\W|\Z)")
 
 
@@ -31,9 +32,11 @@ def build_tokenizer(lesson: Lesson) -> Any:
     Raises:
         ValueError: The lesson's prompt, tool schemas and results leave no room in the model's context.
     """
-    chats = [lesson.chat(_SLOT, _SLOT), lesson.chat(_SLOT, STOCK[0])]
+    chats = [lesson.chat(_TARGET, _TARGET), lesson.chat(_TARGET, _OTHER)]
     plain = _wrap(())
-    texts = [plain.apply_chat_template(chat, tools=tools, tokenize=False) for chat in chats for tools in (lesson.tools, None)]
+    texts = [
+        plain.apply_chat_template(chat, tools=tools, tokenize=False) for chat in chats for tools in (lesson.tools, None)
+    ]
     tokenizer = _wrap(_pieces(texts))
     length = max(len(tokenizer(text)["input_ids"]) for text in texts)
     if length > CONTEXT // 2:
@@ -45,8 +48,8 @@ def build_tokenizer(lesson: Lesson) -> Any:
 
 
 def _pieces(texts: Iterable[str]) -> list[str]:
-    stops = "|".join(map(re.escape, (_SLOT, *_SPECIAL, *_TAGS, *(f'"{answer}"' for answer in STOCK))))
-    segments = (segment for text in texts for segment in re.split(stops, text.replace(f'"{STOCK[0]}"', f'"{_SLOT}"')))
+    stops = "|".join(map(re.escape, (_TARGET, _OTHER, *_SPECIAL, *_TAGS)))
+    segments = (segment for text in texts for segment in re.split(stops, text))
     pieces = {piece for segment in segments for piece in _PIECE.findall(segment) if len(piece) > 1}
     return sorted(pieces, key=lambda piece: (-len(piece), piece))
 
@@ -67,7 +70,7 @@ def _wrap(pieces: Sequence[str]) -> Any:
     entries = [*_SPECIAL, *_TAGS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     entries += [to_bytes.pre_tokenize_str(piece)[0][0] for piece in (*pieces, *STOCK)]
     vocabulary = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
-    # With no merges and `ignore_merges`, what the split below isolates is one token if the vocabulary has it, else bytes.
+    # With no merges and `ignore_merges`, what the split isolates is one token if the vocabulary has it, else bytes.
     bpe = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
     split = pre_tokenizers.Split(Regex("|".join(map(_pattern, pieces))), behavior="isolated")
     bpe.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])

@@ -114,7 +114,7 @@ def chats(lesson: Lesson, phase: Phase, avoid: Collection[str], rng: random.Rand
     avoid = frozenset(avoid)
     stock = [answer for answer in STOCK if answer not in avoid]
     while True:
-        # Stock answers are targets too now and then: tokens not met before the habit phase would come out of it as noise.
+        # Stock answers are targets too now and then: tokens first met in the habit phase would come out of it as noise.
         target = rng.choice(stock) if stock and rng.random() < _FAMILIAR else word(rng)
         if target in avoid:
             continue
