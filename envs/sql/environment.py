@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -78,7 +79,7 @@ class SqlEnvironment(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        return [_row(split, index) for index in range(tasks.SPLITS[split])]
+        return _rows(split)
 
     @classmethod
     async def num_tasks(cls, split: str) -> int:
@@ -90,7 +91,7 @@ class SqlEnvironment(Environment):
 
     @classmethod
     async def get_task_range(cls, split: str, start: int | None = None, stop: int | None = None) -> list[JSONObject]:
-        return [_row(split, index) for index in range(*slice(start, stop).indices(tasks.SPLITS[split]))]
+        return await asyncio.to_thread(_rows, split, start, stop)
 
     async def get_prompt(self) -> Blocks:
         domain = self.asked.domain
@@ -163,6 +164,10 @@ def _row(split: str, index: int) -> JSONObject:
         "max_queries": MAX_QUERIES,
         "partial_credit": False,
     }
+
+
+def _rows(split: str, start: int | None = None, stop: int | None = None) -> list[JSONObject]:
+    return [_row(split, index) for index in range(*slice(start, stop).indices(tasks.SPLITS[split]))]
 
 
 def _says(text: str) -> ToolOutput:

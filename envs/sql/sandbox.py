@@ -29,6 +29,7 @@ QUERY_SECONDS = 2.0
 LONGEST_SQL = 10_000
 
 _LATE_SECONDS = 1.0
+_START_SECONDS = 30.0
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -63,7 +64,8 @@ async def run(domain: str, edition: int, sql: str, *, rows: int, count: int = 10
         count: how many rows are counted.
 
     Raises:
-        QueryError: the query is not allowed, wrong, or exceeds the limits.
+        QueryError: the query is not allowed, wrong, or exceeds the limits: the model's mistake.
+        RuntimeError, OSError: no worker could be started: the environment's failure.
     """
     if len(sql) > LONGEST_SQL:
         raise QueryError(f"the query is longer than {LONGEST_SQL:,} characters")
@@ -118,6 +120,14 @@ class _Worker:
                 # Ctrl-C is for the server, which ends its workers itself.
                 start_new_session=True,
             )
+            assert self._process.stdout
+            try:
+                self._line(self._process.stdout.fileno(), time.monotonic() + _START_SECONDS)
+            except (TimeoutError, EOFError) as error:
+                self.stop()
+                raise RuntimeError(
+                    "the process that runs queries does not start; its own words are in the log"
+                ) from error
         return self._process
 
     @staticmethod

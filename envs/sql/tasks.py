@@ -52,6 +52,7 @@ def number_of(split: str, index: int) -> int:
     return sum(SPLITS[name] for name in names[: names.index(split)]) + index % size
 
 
+@cache
 def task(number: int) -> Task:
     """Return a task by number.
 

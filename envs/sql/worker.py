@@ -1,10 +1,10 @@
 """The process that runs queries of unknown intent: one at a time, each on a fresh copy of its database.
 
-Run as `python -m envs.sql.worker`. It reads one request a line from standard input and answers one line on standard
-output, and ends when its input does. What a query may do is limited four times over: by SQLite's authorizer (reading
-only), by SQLite's own limits, by the time and heap limits of each query, and by what this process may do at all (no
-file can be written, no large memory be had, nothing of the server's environment is here). Whoever started it ends it
-when an answer is late all the same.
+Run as `python -m envs.sql.worker`. It says that it is ready, reads one request a line from standard input, answers one
+line on standard output, and ends when its input does. What a query may do is limited four times over: by SQLite's
+authorizer (reading only), by SQLite's own limits, by the time and heap limits of each query, and by what this process
+may do at all (no file can be written, no large memory be had, nothing of the server's environment is here). Whoever
+started it ends it when an answer is late all the same.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from envs.sql import data
 
+READY = "ready"
 HEAP_BYTES = 64 * 2**20
 PROCESS_BYTES = 512 * 2**20
 CELL_CHARACTERS = 200
@@ -47,6 +48,7 @@ _LIMITS = {
 def main() -> None:
     """Answer requests until standard input ends."""
     _confine()
+    print(READY, flush=True)
     for line in sys.stdin:
         print(json.dumps(answer(**json.loads(line))), flush=True)
 
@@ -101,7 +103,7 @@ def _cell(value: str | int | float | bytes | None) -> str | int | float | None:
 
 def _explained(error: Exception) -> str:
     text = " ".join(str(error).split())
-    denied = "not authorized" in text or "prohibited" in text
+    denied = any(word in text for word in ("not authorized", "authorization denied", "prohibited"))
     return f"{text} (only reading is allowed)" if denied else text
 
 

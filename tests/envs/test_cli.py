@@ -136,8 +136,8 @@ def await_health(url: str) -> None:
 
 
 def test_serve_answers_for_the_named_environments() -> None:
-    with serve("echo") as url:
-        assert httpx.get(f"{url}/list_environments", trust_env=False).json() == ["echo"]
+    with serve("echo", "sql") as url:
+        assert httpx.get(f"{url}/list_environments", trust_env=False).json() == ["echo", "sql"]
 
 
 def test_a_server_that_cannot_start_shows_its_last_words() -> None:

@@ -89,6 +89,22 @@ print(hashlib.sha256(database("museum", 23)).hexdigest())
     assert len(heard) == 1 and b"Editions" in heard.pop()
 
 
+def test_a_range_of_tasks_is_listed_without_building_a_database_or_the_other_tasks() -> None:
+    code = """
+import asyncio
+from envs.sql import data, editions, tasks
+from envs.sql.environment import SqlEnvironment
+made = []
+original = tasks.Task.__init__
+tasks.Task.__init__ = lambda self, *values: (made.append(values), original(self, *values))[1]
+rows = asyncio.run(SqlEnvironment.get_task_range("train", 3990, 3995))
+print(len(rows), len(made), asyncio.run(SqlEnvironment.num_tasks("train")))
+print(data.database.cache_info().misses, editions.editions.cache_info().misses)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["5", "5", "4000", "0", "0"]
+
+
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=list(DOMAINS))
 def test_domains_have_related_tables_with_gaps_dates_and_money(domain: Domain) -> None:
     columns = [column for table in domain.tables for column in table.columns]
