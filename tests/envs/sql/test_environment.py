@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from envs.sql.editions import editions
 from envs.sql.tasks import number_of, task
 from tests.envs.sql.databases import opened, results
 from tests.episode import Episode
+from tests.servers import ROOT
 
 
 def post(url: str, what: str, **body: Any) -> Any:
@@ -229,3 +231,16 @@ def test_sessions_see_their_own_databases_and_leave_nothing_in_them(url: str) ->
         with opened("shop", editions(number).visible) as connection:
             count, amount = connection.execute(sql).fetchone()
         assert text.splitlines()[2].split() == [str(count), "|", f"{amount:g}"]
+
+
+def test_the_readme_s_episode_is_a_real_one(url: str) -> None:
+    readme = (ROOT / "envs" / "sql" / "README.md").read_text(encoding="utf-8")
+    told = " ".join(readme.split())
+    (query,) = re.findall(r'^query\(sql="(.*)"\)$', readme, re.MULTILINE)
+    (answer,) = re.findall(r'^submit\(sql="(.*)"\)$', readme, re.MULTILINE)
+    with Episode(url, "sql", split="validation", index=22) as episode:
+        assert " ".join(episode.prompt().partition("\nLook")[0].split()) in told
+        table = episode.call("describe", table="aircraft")["text"].partition(":\n")[0]
+        assert " ".join(table.split()) in told
+        assert " ".join(episode.call("query", sql=query)["text"].split()) in told
+        assert episode.call("submit", sql=answer)["reward"] == 1.0
