@@ -8,6 +8,7 @@ least one of the two; where no pair catches all near misses, the one that catche
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ from functools import cache
 
 from envs.sql import data
 from envs.sql.compare import Row, same_result
+from envs.sql.schema import Table
 from envs.sql.tasks import Task, task
 
 MOST_ROWS = 100
 _PAIRS = 48
+
+_choosing = threading.Lock()
 
 
 class Unanswerable(Exception):
@@ -35,7 +39,6 @@ class Editions:
     """How many near misses neither database tells from the gold query."""
 
 
-@cache
 def editions(number: int) -> Editions:
     """Choose a task's databases; the same ones for a number on every machine.
 
@@ -43,6 +46,25 @@ def editions(number: int) -> Editions:
         IndexError: there is no such task.
         Unanswerable: no pair fits; the tests show that this happens for no task.
     """
+    # One at a time: the rollouts of a group open the same task at the same moment, and find it chosen after the first.
+    with _choosing:
+        return _choose(number)
+
+
+def gold_rows(asked: Task, edition: int) -> list[Row]:
+    """Return the gold query's rows on an edition."""
+    with closing(_open(asked, edition)) as connection:
+        return _rows(connection, asked.question.sql())
+
+
+def first_rows(asked: Task, edition: int, table: Table, count: int) -> list[Row]:
+    """Return the first rows of one of the task's tables on an edition."""
+    with closing(_open(asked, edition)) as connection:
+        return _rows(connection, f"SELECT * FROM {table.name} LIMIT {count}")
+
+
+@cache
+def _choose(number: int) -> Editions:
     asked = task(number)
     best: Editions | None = None
     for attempt in range(_PAIRS):
@@ -56,12 +78,6 @@ def editions(number: int) -> Editions:
     if best is None:
         raise Unanswerable(f"task {number}: {asked.wording}")
     return best
-
-
-def gold_rows(asked: Task, edition: int) -> list[Row]:
-    """Return the gold query's rows on an edition."""
-    with closing(_open(asked, edition)) as connection:
-        return _rows(connection, asked.question.sql())
 
 
 def _missed(asked: Task, visible: int, hidden: int) -> int | None:

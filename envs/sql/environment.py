@@ -11,7 +11,7 @@ from openreward.environments import Blocks, Environment, JSONObject, Split, Text
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from envs.sql import sandbox, tables, tasks
-from envs.sql.editions import Editions, editions
+from envs.sql.editions import Editions, editions, first_rows
 from envs.sql.grading import Verdict, grade
 from envs.sql.sandbox import QueryError
 
@@ -115,10 +115,8 @@ class SqlEnvironment(Environment):
         if table is None:
             names = ", ".join(table.name for table in domain.tables)
             return _says(f"There is no table {arguments.table[:50]!r}. Tables: {names}.")
-        sample = await sandbox.run(
-            domain.name, self._data.visible, f"SELECT * FROM {table.name}", rows=tables.SAMPLE_ROWS
-        )
-        return _says(tables.table_text(table, sample))
+        rows = await asyncio.to_thread(first_rows, self.asked, self._data.visible, table, tables.SAMPLE_ROWS)
+        return _says(tables.table_text(table, rows))
 
     @tool
     async def query(self, arguments: QueryArguments) -> ToolOutput:

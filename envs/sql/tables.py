@@ -39,11 +39,11 @@ def domain_text(domain: Domain) -> str:
     )
 
 
-def table_text(table: Table, sample: Result) -> str:
+def table_text(table: Table, first_rows: Sequence[Row]) -> str:
     """Return one table's columns, a line each, and its first rows."""
     columns = "\n".join(f"  {_column(column)}{' NULL' if column.nulls else ''}" for column in table.columns)
-    rows, *_ = _table(sample.columns, sample.rows)
-    return f"{table.name}\n{columns}\nThe first {len(sample.rows)} rows:\n{rows}"
+    rows, *_ = _table([column.name for column in table.columns], first_rows)
+    return f"{table.name}\n{columns}\nThe first {len(first_rows)} rows:\n{rows}"
 
 
 def _column(column: Column) -> str:

@@ -99,7 +99,7 @@ original = tasks.Task.__init__
 tasks.Task.__init__ = lambda self, *values: (made.append(values), original(self, *values))[1]
 rows = asyncio.run(SqlEnvironment.get_task_range("train", 3990, 3995))
 print(len(rows), len(made), asyncio.run(SqlEnvironment.num_tasks("train")))
-print(data.database.cache_info().misses, editions.editions.cache_info().misses)
+print(data.database.cache_info().misses, editions._choose.cache_info().misses)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["5", "5", "4000", "0", "0"]
