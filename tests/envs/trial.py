@@ -1,0 +1,212 @@
+"""An environment that does to a server whatever environments do, and that server in a process of its own.
+
+    python -m tests.envs.trial PORT [plain]
+
+With `plain` it is the SDK's server, to compare with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+import httpx
+from openreward.environments import Blocks, Environment, JSONObject, Split, TextBlock, ToolOutput, tool
+from pydantic import BaseModel, Field
+
+from tests import servers
+from tests.episode import events
+
+
+class Text(BaseModel):
+    text: str = Field(description="Any text.")
+
+
+class Seconds(BaseModel):
+    seconds: float
+
+
+class TrialEnvironment(Environment):
+    """One task, whose tools fail in every way."""
+
+    def __init__(self, task_spec: JSONObject, secrets: dict[str, str] | None = None) -> None:
+        super().__init__(task_spec, secrets or {})
+        self.target = task_spec["target"]
+        self.secrets = secrets or {}
+
+    @classmethod
+    def name(cls) -> str:
+        return "trial"
+
+    @classmethod
+    def list_splits(cls) -> Sequence[Split]:
+        return [Split(name="train", type="train")]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        if os.environ.get("TRIAL_TASKS") == "missing":
+            raise FileNotFoundError("tasks.json is not there")
+        return [{"target": "a"}, {"target": "b"}]
+
+    async def setup(self) -> None:
+        await asyncio.sleep(float(self.task_spec.get("setup_seconds", 0)))
+
+    def teardown(self) -> None:
+        time.sleep(float(self.task_spec.get("teardown_seconds", 0)))
+        if mark := os.environ.get("TRIAL_MARK"):
+            with open(mark, "a") as file:
+                file.write(f"{self.target}\n")
+
+    def get_prompt(self) -> Blocks:
+        return [TextBlock(text=f"Say {self.target}.")]
+
+    @tool
+    async def say(self, arguments: Text) -> ToolOutput:
+        """Say something."""
+        won = arguments.text == self.target
+        return ToolOutput(blocks=[TextBlock(text=arguments.text)], reward=float(won), finished=won)
+
+    @tool(concurrent=True)
+    async def wait(self, arguments: Seconds) -> ToolOutput:
+        """Take a while."""
+        await asyncio.sleep(arguments.seconds)
+        return ToolOutput(blocks=[TextBlock(text="waited")])
+
+    @tool
+    def block(self, arguments: Seconds) -> ToolOutput:
+        """Take a while in a thread."""
+        time.sleep(arguments.seconds)
+        return ToolOutput(blocks=[TextBlock(text="blocked")])
+
+    @tool
+    async def crash(self, arguments: Text) -> ToolOutput:
+        """Raise."""
+        raise RuntimeError(arguments.text)
+
+    @tool
+    async def leak(self) -> ToolOutput:
+        """Raise with every secret in the exception."""
+        raise ValueError(f"cannot log in with {self.secrets}")
+
+    @tool
+    async def leave(self) -> ToolOutput:
+        """Call exit."""
+        sys.exit(3)
+
+    @tool
+    async def give_up(self) -> ToolOutput:
+        """Be cancelled from within."""
+        raise asyncio.CancelledError
+
+
+class TrialServer:
+    """A server of the trial environment.
+
+    Attributes:
+        url: its base URL.
+        process: its process.
+    """
+
+    def __init__(self, url: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+        self.url = url
+        self.process = process
+        self._log = log
+        self._clients: list[httpx.Client] = []
+
+    def client(self, sid: str | None = None, **headers: str) -> httpx.Client:
+        """Return an HTTP client of this server, for one session where an id is given; it is closed with the server."""
+        given = {**headers, **({"X-Session-ID": sid} if sid else {})}
+        self._clients.append(httpx.Client(base_url=self.url, headers=given, timeout=60, trust_env=False))
+        return self._clients[-1]
+
+    def close(self) -> None:
+        """Close the clients."""
+        for client in self._clients:
+            client.close()
+
+    def open(self, sid: str, spec: Mapping[str, Any] | None = None, **headers: str) -> httpx.Client:
+        """Open a session and return its client."""
+        client = self.client(sid, **headers)
+        client.post("/create", json={"task_spec": dict(spec or {"target": "a"})}).raise_for_status()
+        return client
+
+    def log(self) -> str:
+        """Return what the server has printed so far."""
+        return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
+
+    def metric(self, line: str) -> float:
+        """Return the value of a metric, given with its labels as Prometheus prints them; 0 where it is not there."""
+        for text in httpx.get(f"{self.url}/metrics", trust_env=False).text.splitlines():
+            if text.startswith(f"{line} "):
+                return float(text.rpartition(" ")[2])
+        return 0.0
+
+
+@contextmanager
+def trial_server(*, plain: bool = False, **env: str) -> Iterator[TrialServer]:
+    """Serve the trial environment until the block ends, with these variables."""
+    port = servers.free_port()
+    command = [sys.executable, "-m", "tests.envs.trial", str(port), *(["plain"] if plain else [])]
+    with tempfile.TemporaryFile() as log:
+        variables = servers.variables(port, env)
+        process = subprocess.Popen(
+            command, cwd=servers.ROOT, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        server = TrialServer(f"http://127.0.0.1:{port}", process, log)
+        try:
+            until(lambda: process.poll() is not None or _answers(server), "the server answers", seconds=60)
+            assert process.poll() is None, server.log()
+            yield server
+        finally:
+            server.close()
+            servers.stop(process)
+
+
+def tool_call(client: httpx.Client, name: str, **arguments: Any) -> dict[str, str]:
+    """Call a tool and return the events of its answer."""
+    response = client.post("/trial/call", json={"name": name, "input": arguments})
+    assert response.status_code == 200, response.text
+    return events(response.text)
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = 20.0) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        AssertionError: it does not within so many seconds.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.02)
+
+
+def _answers(server: TrialServer) -> bool:
+    try:
+        return httpx.get(f"{server.url}/health", trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def main(port: int, plain: bool) -> None:
+    if plain:
+        from openreward.environments import Server
+
+        Server([TrialEnvironment]).run(host="127.0.0.1", port=port)
+    else:
+        from envs.server import Settings, serve
+
+        serve(
+            [TrialEnvironment], Settings.from_environ(os.environ, host=os.environ.get("HOST", "127.0.0.1"), port=port)
+        )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), "plain" in sys.argv[2:])
