@@ -13,6 +13,8 @@ from envs.server.settings import Settings
 
 _UNREAD_SECONDS = 60.0
 """Time that a client may leave an answer unread before it is cut off."""
+_LINGER_SECONDS = 1.0
+"""Time that a client has to read why it is refused, while what it still sends is thrown away."""
 
 _DETAILS = {
     400: "This is not a valid HTTP request.",
@@ -35,10 +37,12 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._arriving: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._closing: asyncio.TimerHandle | None = None
         self._in_headers = False
         self._in_message = False
         self._received = 0
         self._refusal = 400
+        self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -49,6 +53,8 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         self._received += len(data)
         super().data_received(data)
         if not self._in_message:
@@ -95,24 +101,34 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int) -> None:
         self._cancel()
-        if self.transport.is_closing():
+        if self._refused or self.transport.is_closing():
             return
-        # An answer that has begun, or is another request's, cannot be followed by one for this request.
-        unanswered = self._in_message and not (self.cycle and self.cycle.response_started)
-        if self.cycle is None or self.cycle.response_complete or unanswered:
+        self._refused = True
+        if self._may_answer():
             body = json.dumps({"detail": _DETAILS[status]}).encode()
             head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
             self.transport.write(STATUS_LINE[status] + head + body)
-        self.transport.close()
+        # Closed at once, with bytes of the client still unread, the connection would be reset before the client has
+        # read the answer.
+        self.transport.write_eof()
+        self._closing = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+
+    def _may_answer(self) -> bool:
+        # Not in the middle of another request's answer, and not after this one's has begun.
+        if self.cycle is None:
+            return True
+        if self._in_message and not self._in_headers:
+            return not self.cycle.response_started
+        return self.cycle.response_complete
 
     def _header_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _cancel(self) -> None:
-        for timer in (self._arriving, self._unread):
+        for timer in (self._arriving, self._unread, self._closing):
             if timer is not None:
                 timer.cancel()
-        self._arriving = self._unread = None
+        self._arriving = self._unread = self._closing = None
 
 
 def connection_class(settings: Settings) -> type[Connection]:

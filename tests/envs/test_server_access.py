@@ -95,8 +95,11 @@ def test_the_sdk_client_gets_in_with_the_key(server: TrialServer, monkeypatch: p
     async def prompt() -> str:
         client = AsyncOpenReward(api_key="second-key")
         environment = client.environments.get("trial", variant="trial", base_url=server.url)
-        async with environment.session(split="train", index=0) as session:
-            return str((await session.get_prompt())[0].text)
+        try:
+            async with environment.session(split="train", index=0) as session:
+                return str((await session.get_prompt())[0].text)
+        finally:
+            await client.environments.aclose()
 
     assert asyncio.run(prompt()) == "Say a."
 

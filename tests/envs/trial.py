@@ -38,6 +38,8 @@ class TrialEnvironment(Environment):
 
     def __init__(self, task_spec: JSONObject, secrets: dict[str, str] | None = None) -> None:
         super().__init__(task_spec, secrets or {})
+        if os.environ.get("TRIAL_CONSTRUCTOR") == "broken":
+            raise RuntimeError("no licence")
         self.target = task_spec["target"]
         self.secrets = secrets or {}
 
