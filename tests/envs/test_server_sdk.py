@@ -1,0 +1,97 @@
+"""The private parts of the SDK that `envs/server/` relies on: an upgrade that moves one of them fails here."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import version
+
+import pytest
+from openreward.environments import Environment, server, session
+from openreward.environments import environment as environment_module
+from sse_starlette import EventSourceResponse
+
+from tests.envs.trial import TrialEnvironment
+
+
+@pytest.fixture(scope="module")
+def source() -> str:
+    return inspect.getsource(server.Server.__init__)
+
+
+def test_the_version_is_the_one_that_was_read() -> None:
+    assert version("openreward") == "0.1.167", "read openreward/environments/ again, then change the version here"
+
+
+def test_sessions_are_kept_where_they_are_looked_for() -> None:
+    made = server.Server([TrialEnvironment])
+    for name in ("_active_envs", "_active_toolsets", "_last_ping", "_setup_tasks", "_ready", "_setup_errors"):
+        assert getattr(made, name) == {}, name
+    assert made._reaper_task is None
+
+
+def test_deleting_a_session_takes_its_dictionaries() -> None:
+    assert list(inspect.signature(server._delete_session).parameters) == [
+        "sid",
+        "active_envs",
+        "active_toolsets",
+        "last_ping",
+        "setup_tasks",
+        "ready",
+        "setup_errors",
+    ]
+
+
+def test_the_session_id_is_read_as_the_gate_reads_it() -> None:
+    read = inspect.getsource(server.extract_sid)
+    assert 'request.headers.get("X-Session-ID")' in read
+    assert "return x_session_id.strip()" in read
+
+
+def test_calls_go_through_the_name_that_is_replaced(source: str) -> None:
+    assert server.call_session_tool is session.call_session_tool or server.call_session_tool.__module__ == "envs"
+    assert list(inspect.signature(session.call_session_tool).parameters) == ["env", "toolset", "name", "input"]
+    assert source.count("await call_session_tool(env, toolset, tool_call.name, tool_call.input)") == 1
+
+
+def test_the_environments_code_goes_through_the_name_that_is_replaced(source: str) -> None:
+    for code in ("env.setup", "env.get_prompt", "env_cls, task_spec=task_spec, secrets=secrets"):
+        assert f"run_user_callable({code})" in source, code
+    assert "await run_user_callable(env.teardown)" in inspect.getsource(server._delete_session)
+    assert [inspect.getsource(method).count("pass") for method in (Environment.setup, Environment.teardown)] == [1, 1]
+
+
+def test_streams_are_made_by_the_name_that_is_replaced(source: str) -> None:
+    assert source.count("EventSourceResponse(") == 3
+    assert version("sse-starlette") == "2.3.6", "compare sse_starlette/sse.py with envs/server/stream.py"
+    used = ("_ping_interval", "_send_lock", "active", "sep", "body_iterator", "raw_headers", "status_code")
+    response = EventSourceResponse(iter(()))
+    assert [name for name in used if not hasattr(response, name)] == []
+
+
+def test_a_tools_signature_is_looked_at_by_the_name_that_is_replaced() -> None:
+    for function in (Environment._is_tool, Environment._run_tool_fn):
+        assert "_introspect_tool(fn)" in inspect.getsource(function)
+        assert "_, hints, params = _introspect_tool(fn)" in inspect.getsource(function), (
+            "the function itself is not used"
+        )
+
+
+def test_no_two_routes_match_one_path() -> None:
+    paths = [route.path for route in server.Server([TrialEnvironment]).app.routes]
+    for path in ("/{env_name}/call", "/ping", "/create", "/{env_name}/prompt", "/delete"):
+        assert paths.count(path) == 1
+    one_segment = [path for path in paths if path.count("/") == 1]
+    assert not any("{" in path for path in one_segment)
+    two_segments = [path for path in paths if path.count("/") == 2 and path.startswith("/{env_name}/")]
+    assert len(set(two_segments)) == len(two_segments)
+
+
+def test_every_module_that_logs_is_given_the_servers_logger() -> None:
+    for module in (server, environment_module, session):
+        assert "logger = _get_logger(" in inspect.getsource(module), module.__name__
+
+
+def test_helpers_are_there() -> None:
+    assert server._convert_to_split("train").name == "train"
+    assert list(inspect.signature(server._parse_secrets_header).parameters) == ["request"]
+    assert callable(TrialEnvironment._list_splits_cached)
