@@ -49,7 +49,7 @@ class Guard:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Have the SDK's app answer 422 to what it would otherwise fail on.
+    """Have the SDK's app answer 4xx to what it would otherwise fail on.
 
     That is a request whose errors cannot be told in JSON (they quote what the request held, NaN or half a surrogate
     pair for example), and a task that an environment's constructor rejects: the client wrote it.
@@ -72,7 +72,7 @@ async def _rejected(request: Request, error: Exception) -> Response:
     if request.url.path != "/create" or (await request.json()).get("task_spec") is None:
         raise error
     text = f"The environment rejected the task_spec: {type(error).__name__}: {error}"
-    return Response(json.dumps({"detail": text}), 422, media_type="application/json")
+    return Response(json.dumps({"detail": text}), 400, media_type="application/json")
 
 
 def _unreadable(scope: Scope) -> str:

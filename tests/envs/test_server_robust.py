@@ -109,7 +109,7 @@ def test_a_task_that_the_environment_rejects(server: TrialServer, spec: dict[str
         assert response.status_code == 200
         client.post("/delete")
     else:
-        assert_refused(response, 422)
+        assert_refused(response, 400)
         assert "KeyError: 'target'" in response.json()["detail"]
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import httpx
 from openreward.environments import Blocks, Environment, JSONObject, Split, TextBlock, ToolOutput, tool
@@ -31,6 +31,23 @@ class Text(BaseModel):
 
 class Seconds(BaseModel):
     seconds: float
+
+
+class Place(BaseModel):
+    city: str
+    floor: int = 0
+
+
+class Fill(BaseModel):
+    """Every kind of field that a form can have."""
+
+    text: str = Field(description="Two lines, say.")
+    colour: Literal["red", "green"]
+    where: Place
+    count: int = Field(default=3, ge=1, le=9)
+    ratio: float | None = None
+    loud: bool = False
+    tags: list[str] = Field(default_factory=list)
 
 
 class TrialEnvironment(Environment):
@@ -91,6 +108,12 @@ class TrialEnvironment(Environment):
     async def crash(self, arguments: Text) -> ToolOutput:
         """Raise."""
         raise RuntimeError(arguments.text)
+
+    @tool
+    async def fill(self, arguments: Fill) -> ToolOutput:
+        """Show what arrived, and which of it was sent."""
+        sent = arguments.model_dump_json(exclude_unset=True)
+        return ToolOutput(blocks=[TextBlock(text=sent)], metadata={"fields": len(arguments.model_fields_set)})
 
     @tool
     async def leak(self) -> ToolOutput:

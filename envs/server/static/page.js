@@ -57,7 +57,7 @@ async function tryKey() {
     showSplits([]);
     at("key-state").textContent = error.status === 401 ? "The server refused this key." : error.message;
   }
-  at("key-form").classList.toggle("refused", at("start").disabled);
+  at("key-state").classList.toggle("refused", at("tasks").hidden);
 }
 
 async function loadSplits() {
@@ -80,7 +80,7 @@ function showSplits(splits) {
     ),
   );
   at("split").replaceChildren(...splits.map(({ name }) => new Option(name)));
-  at("start").disabled = splits.length === 0;
+  at("tasks").hidden = at("play").hidden = splits.length === 0;
   limitIndex();
 }
 
