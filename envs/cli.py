@@ -1,9 +1,10 @@
-"""`ors-env`: list, serve, make and check environments. Each verb imports what it needs when it runs."""
+"""`ors-env`: make, serve, check and push environments. Each verb imports what it needs when it runs."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ors-env", description="List, serve, make and check environments.")
+    parser = argparse.ArgumentParser(prog="ors-env", description="Make, serve, check and push environments.")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
@@ -71,6 +72,25 @@ def _parser() -> argparse.ArgumentParser:
     checked.add_argument("--api-key", metavar="KEY", help="sent in X-API-Key, never shown")
     checked.add_argument("--json", action="store_true", help="print one JSON document")
     checked.set_defaults(run=_check)
+
+    pushed = _verb(
+        verbs, shared, "push", "serve an environment as a Hugging Face Space", "ors-env push echo --space OWNER/echo"
+    )
+    pushed.add_argument("name", metavar="NAME", help="environment")
+    pushed.add_argument("--space", required=True, type=_space, metavar="OWNER/NAME", help="Space to create or update")
+    pushed.add_argument("--private", action="store_true", help="only its owner sees the Space")
+    pushed.add_argument(
+        "--key-secret", action="store_true", help="ask for the key in $ENV_API_KEY, kept as a secret of the Space"
+    )
+    pushed.add_argument("--dry-run", action="store_true", help="write the folder, show what would go, send nothing")
+    pushed.add_argument(
+        "--wait",
+        type=float,
+        default=900.0,
+        metavar="SECONDS",
+        help="for the build, and for the first answer (default: %(default)g)",
+    )
+    pushed.set_defaults(run=_push)
     return parser
 
 
@@ -129,6 +149,30 @@ def _new(arguments: argparse.Namespace) -> int:
     try:
         return new.run(arguments.name, arguments.into)
     except new.NewError as error:
+        raise UsageError(str(error)) from error
+
+
+def _space(text: str) -> str:
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not OWNER/NAME")
+    return text
+
+
+def _push(arguments: argparse.Namespace) -> int:
+    from envs import push, space
+
+    catalog.folder(arguments.name)
+    try:
+        if arguments.dry_run:
+            return push.dry_run(arguments.name, arguments.space)
+        return push.run(
+            arguments.name,
+            arguments.space,
+            private=arguments.private,
+            with_key=arguments.key_secret,
+            wait=arguments.wait,
+        )
+    except (push.PushError, space.SpaceError) as error:
         raise UsageError(str(error)) from error
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from envs.check.limits import Limits
 from envs.check.rule import Evidence, Failed
@@ -27,7 +27,7 @@ class Exchange:
 
     sent: str
     status: int
-    headers: httpx.Headers
+    headers: httpx2.Headers
     body: bytes
     got: str
 
@@ -86,13 +86,13 @@ class Wire:
         # What is between "//" and "@" is a password: it is sent, never shown.
         self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
         self._secrets = [secret for secret in (api_key, parts.password) if secret]
-        self._client = httpx.AsyncClient(
+        self._client = httpx2.AsyncClient(
             base_url=url.rstrip("/"),
             timeout=limits.answer,
             # A proxy for the outside world would swallow an address of this machine.
             trust_env=parts.hostname not in _LOOPBACK,
             headers={"user-agent": "ors-env-check"},
-            limits=httpx.Limits(max_connections=2 * limits.parallel),
+            limits=httpx2.Limits(max_connections=2 * limits.parallel),
         )
 
     async def close(self) -> None:
@@ -127,7 +127,7 @@ class Wire:
                 ) as response,
             ):
                 received = await self._read(response, sent)
-        except (httpx.HTTPError, TimeoutError) as error:
+        except (httpx2.HTTPError, TimeoutError) as error:
             raise Failed(sent, self._clean(f"no answer: {_reason(error, self.limits.answer)}")) from error
         got = self._clean(f"{response.status_code} {_text(received)}".rstrip())
         return Exchange(sent, response.status_code, response.headers, received, got)
@@ -149,7 +149,7 @@ class Wire:
         sent = self._sent("POST", path, body, None)
         parser, events, received = Parser(), list[Event](), bytearray()
         started = last = time.monotonic()
-        silence, status, headers = 0.0, 0, httpx.Headers()
+        silence, status, headers = 0.0, 0, httpx2.Headers()
         try:
             with contextlib.suppress(TimeoutError):
                 async with (
@@ -172,7 +172,7 @@ class Wire:
                         events += parser.feed(piece)
                         if any(event.name in _ENDINGS for event in events):
                             break
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise Failed(sent, self._clean(f"the stream broke: {_reason(error, 0)}")) from error
         finished = time.monotonic()
         return Stream(
@@ -188,7 +188,7 @@ class Wire:
             any(event.name in _ENDINGS for event in events),
         )
 
-    async def _read(self, response: httpx.Response, sent: str) -> bytes:
+    async def _read(self, response: httpx2.Response, sent: str) -> bytes:
         received = bytearray()
         async for piece in response.aiter_bytes():
             received += piece
@@ -231,6 +231,6 @@ def _shown(status: int, events: list[Event], received: bytearray) -> str:
 
 
 def _reason(error: Exception, seconds: float) -> str:
-    if isinstance(error, TimeoutError | httpx.TimeoutException):
+    if isinstance(error, TimeoutError | httpx2.TimeoutException):
         return f"nothing within {seconds:g} s"
     return str(error) or type(error).__name__

@@ -16,7 +16,7 @@ from openreward.environments import Server, server
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tests.envs.conformance_environment import Answer, Conformance, sdk
+from tests.envs.conformance_environment import Answer, Conformance, Spoken, sdk
 from tests.envs.faults import FAULTS, FAULTS_BESIDES, Forward, Request, Response
 
 PING_SECONDS = 0.3
@@ -120,9 +120,10 @@ async def _never() -> Any:
 if __name__ == "__main__":
     server.EventSourceResponse = often
     uvicorn.run(
-        Broken(Server([EveryRule]).app),
+        Broken(Server([EveryRule, Spoken]).app),
         host="127.0.0.1",
         port=int(os.environ["PORT"]),
         log_level="error",
+        timeout_graceful_shutdown=1,
         access_log=False,
     )

@@ -86,14 +86,15 @@ def test_every_rule_has_its_own_number_and_a_fault() -> None:
 
 
 def test_a_server_that_keeps_the_standard_shows_and_passes_every_rule(broken: str) -> None:
-    report = check(f"{broken}/none", SLOW, api_key=KEY)
+    report = check(f"{broken}/none", SLOW, api_key=KEY, environments=["conformance"])
     assert rules(report, "passed") == {rule.id for rule in RULES}, report.as_text()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", sorted(FAULTS))
 def test_a_fault_fails_its_rule_and_no_other(broken: str, rule: str) -> None:
-    report = check(f"{broken}/{rule}", SLOW if rule == "ORS-053" else QUICK, api_key=KEY)
+    limits = SLOW if rule == "ORS-053" else QUICK
+    report = check(f"{broken}/{rule}", limits, api_key=KEY, environments=["conformance"])
     assert rules(report, "failed") == {rule} | LINKED.get(rule, set()), report.as_text()
     assert report.ok is (next(one for one in RULES if one.id == rule).level == "should")
 
@@ -213,7 +214,11 @@ def test_a_password_in_the_url_is_sent_and_never_shown(plain: str) -> None:
     [
         ("/none", {}, "asks for a key: give --api-key"),
         ("/none", {"api_key": "wrong"}, "refuses the key"),
-        ("/none", {"api_key": KEY, "environments": ["chess"]}, "has no environment 'chess'; it has: conformance"),
+        (
+            "/none",
+            {"api_key": KEY, "environments": ["chess"]},
+            "has no environment 'chess'; it has: conformance, spoken",
+        ),
     ],
 )
 def test_a_check_that_cannot_be_made_says_why(broken: str, path: str, more: dict[str, Any], message: str) -> None:
@@ -245,14 +250,13 @@ def test_the_command_prints_a_table_and_succeeds(plain: str) -> None:
 
 
 def test_the_command_prints_json_and_fails_for_a_broken_must(broken: str) -> None:
-    done = _command(f"{broken}/ORS-011", "--api-key", KEY, "--env", "conformance", "--json")
+    done = _command(f"{broken}/ORS-001", "--api-key", KEY, "--env", "spoken", "--json")
     assert (done.returncode, done.stderr) == (1, "")
     report = json.loads(done.stdout)
-    broken_rule = next(result for result in report["results"] if result["status"] == "failed")
-    assert report["ok"] is False
-    assert (broken_rule["rule"], broken_rule["level"], broken_rule["environment"]) == ("ORS-011", "must", "conformance")
-    assert broken_rule["sent"] == 'POST /conformance/num_tasks {"split": "train"}'
-    assert broken_rule["got"] == '/tasks lists 5 tasks: 200 {"num_tasks": 6}'
+    (failed,) = [result for result in report["results"] if result["status"] == "failed"]
+    assert (report["ok"], report["environments"]) == (False, ["spoken"])
+    assert (failed["rule"], failed["level"], failed["environment"]) == ("ORS-001", "must", None)
+    assert (failed["sent"], failed["got"]) == ("GET /health", '200 {"status": "well"}')
 
 
 def test_the_command_says_in_one_line_what_is_wrong() -> None:

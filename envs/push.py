@@ -1,0 +1,209 @@
+"""`ors-env push`: an environment as a Hugging Face Space, up and answering when the command ends."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+from huggingface_hub import HfApi, constants, get_token
+from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.utils.tqdm import disable_progress_bars
+
+from envs import space
+
+KEY_VARIABLE = "ENV_API_KEY"
+_POLL_SECONDS = 2.0
+_LOG_LINES = 20
+_FAILED = {"BUILD_ERROR", "RUNTIME_ERROR", "CONFIG_ERROR", "NO_APP_FILE", "DELETING"}
+_STOPPED = {"PAUSED", "STOPPED"}
+
+
+class PushError(Exception):
+    """The Space could not be made or does not run; the message is for a person and holds no secret."""
+
+
+@dataclass(frozen=True)
+class Push:
+    """What to push and where.
+
+    Args:
+        name: environment of the catalog.
+        repo: `OWNER/NAME` of the Space.
+        private: only its owner sees the Space; requests need a token of the Hub.
+        key: asked for by the server in X-API-Key; None leaves it open.
+        token: of the Hub, with the right to write.
+        wait: seconds for the build and for the first answer.
+    """
+
+    name: str
+    repo: str
+    private: bool
+    key: str | None = field(repr=False)
+    token: str = field(repr=False)
+    wait: float
+
+
+def dry_run(name: str, repo: str) -> int:
+    """Write the Space's folder to `build/space/NAME` and show what would go.
+
+    Raises:
+        PushError: the folder exists and holds something else.
+        envs.space.SpaceError: the folder cannot be made.
+    """
+    target = Path("build", "space", name)
+    if target.exists() and any(target.iterdir()):
+        raise PushError(f"{target} is not empty; remove it first")
+    target.mkdir(parents=True, exist_ok=True)
+    left_out = space.lay_out(name, target)
+    print(f"would go to {constants.ENDPOINT}/spaces/{repo}, from {target}:")
+    for file in space.files(target):
+        print(f"  {file}")
+    _tell_left_out(left_out)
+    return 0
+
+
+def run(name: str, repo: str, *, private: bool, with_key: bool, wait: float) -> int:
+    """Create or update a Space, wait until it answers /health, and print how to train on it.
+
+    Args:
+        with_key: set the key in $ENV_API_KEY as the Space's secret of that name, so that the server asks for it.
+
+    Raises:
+        PushError: no token, no key, no permission, a build that failed, or a server that never answers.
+        envs.space.SpaceError: the folder cannot be made.
+    """
+    token = get_token()
+    if token is None:
+        raise PushError("no token for the Hub: run `hf auth login`, or set HF_TOKEN to a token that may write")
+    key = os.environ.get(KEY_VARIABLE) if with_key else None
+    if with_key and not key:
+        raise PushError(f"--key-secret takes the key from {KEY_VARIABLE}, which is not set")
+    disable_progress_bars()
+    push = Push(name, repo, private, key, token, wait)
+    api = HfApi(token=token)
+    with tempfile.TemporaryDirectory() as folder, _explained(push):
+        left_out = space.lay_out(name, Path(folder))
+        _tell_left_out(left_out)
+        _upload(api, push, Path(folder))
+    host = _await_running(api, push)
+    _await_health(push, host)
+    _tell_lines(push, host)
+    return 0
+
+
+def _upload(api: HfApi, push: Push, folder: Path) -> None:
+    api.create_repo(push.repo, repo_type="space", space_sdk="docker", private=push.private or None, exist_ok=True)
+    if push.private and not api.space_info(push.repo).private:
+        api.update_repo_settings(push.repo, repo_type="space", private=True)
+    if push.key is not None:  # before the code, so that the first start asks for it already
+        api.add_space_secret(push.repo, KEY_VARIABLE, push.key)
+    # What an earlier push left there and this one does not have goes.
+    api.upload_folder(
+        repo_id=push.repo,
+        repo_type="space",
+        folder_path=folder,
+        commit_message=f"Serve {push.name}",
+        delete_patterns="*",
+    )
+    print(f"sent to {api.endpoint}/spaces/{push.repo}; waiting for the build")
+
+
+def _await_running(api: HfApi, push: Push) -> str:
+    """Wait until the Space runs and return its address, waking it where it sleeps."""
+    deadline = time.monotonic() + push.wait
+    restarted = False
+    with _explained(push):
+        while True:
+            stage = str(api.get_space_runtime(push.repo).stage)
+            host = api.space_info(push.repo).host or ""
+            if stage in _FAILED:
+                raise PushError(_build_failure(api, push, stage))
+            if stage == "RUNNING" and host:
+                return host.rstrip("/")
+            if stage == "SLEEPING" and host:
+                _healthy(push, host)  # a visit wakes it
+            elif stage in _STOPPED and not restarted:
+                restarted = True
+                api.restart_space(push.repo)
+            if time.monotonic() > deadline:
+                raise PushError(f"{push.repo} is still {stage} after {push.wait:g} s; see {_page(api, push)}")
+            time.sleep(min(_POLL_SECONDS, push.wait / 10))
+
+
+def _await_health(push: Push, host: str) -> None:
+    deadline = time.monotonic() + push.wait
+    while (answer := _healthy(push, host)) != "200":
+        if time.monotonic() > deadline:
+            raise PushError(f"{host}/health did not answer 200 within {push.wait:g} s, the last answer: {answer}")
+        time.sleep(min(_POLL_SECONDS, push.wait / 10))
+
+
+def _healthy(push: Push, host: str) -> str:
+    # A private Space answers nobody without a token of the Hub; a public one is not told it.
+    headers = {"authorization": f"Bearer {push.token}"} if push.private else {}
+    try:
+        return str(httpx2.get(f"{host.rstrip('/')}/health", headers=headers, timeout=10).status_code)
+    except httpx2.HTTPError as error:
+        return str(error) or type(error).__name__
+
+
+def _build_failure(api: HfApi, push: Push, stage: str) -> str:
+    lines: list[str] = []
+    for text in api.fetch_space_logs(push.repo, build=stage != "RUNTIME_ERROR"):
+        lines += text.splitlines()
+    tail = "\n".join(f"  {line}" for line in lines[-_LOG_LINES:])
+    return f"{push.repo} does not run: {stage}; see {_page(api, push)}\n{tail or '  (no log)'}"
+
+
+@contextmanager
+def _explained(push: Push) -> Iterator[None]:
+    try:
+        yield
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        if status == 401:
+            raise PushError(
+                "the Hub does not know the token: run `hf auth login`, or set HF_TOKEN to a valid one"
+            ) from error
+        if status == 403:
+            owner = push.repo.partition("/")[0]
+            raise PushError(
+                f"the token may not write to Spaces of {owner}: it needs the right to write there"
+            ) from error
+        told = error.server_message or str(error).splitlines()[0]
+        raise PushError(_clean(push, f"the Hub answered {status}: {told}")) from error
+    except httpx2.HTTPError as error:
+        raise PushError(_clean(push, f"{constants.ENDPOINT} cannot be reached: {error}")) from error
+    except PushError as error:
+        raise PushError(_clean(push, str(error))) from error
+
+
+def _clean(push: Push, text: str) -> str:
+    for secret in filter(None, (push.token, push.key)):
+        text = text.replace(secret, "***")
+    return text
+
+
+def _page(api: HfApi, push: Push) -> str:
+    return f"{api.endpoint}/spaces/{push.repo}"
+
+
+def _tell_left_out(files: list[str]) -> None:
+    if files:
+        print(f"left out, because they may be secret: {', '.join(files)}")
+
+
+def _tell_lines(push: Push, host: str) -> None:
+    more = f', api_key=os.environ["{KEY_VARIABLE}"]' if push.key else ""
+    more += ', hf_token=os.environ["HF_TOKEN"]' if push.private else ""
+    print(f"{push.name} at {host}")
+    if more:
+        print("  import os")
+    print("  from trainer import OpenRewardSpec")
+    print(f'  spec = OpenRewardSpec("{host}", env_name="{push.name}", split="train"{more})')

@@ -1,0 +1,252 @@
+"""`ors-env push` through the real `huggingface_hub` client to a stand-in of the Hub: what is sent, and what is told."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.envs.conftest import Checkout
+from tests.envs.hub import TOKEN
+from tests.servers import ROOT, free_port, running, variables
+
+HERE = Path(__file__).parent
+KEY = "space-key-71aa"
+NEEDED = {
+    "Dockerfile",
+    "README.md",
+    "pyproject.toml",
+    "constraints.txt",
+    "envs/__init__.py",
+    "envs/cli.py",
+    "envs/catalog.py",
+}
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    port = free_port()
+    with running([sys.executable, str(HERE / "hub.py")], port) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout whose echo environment has company that must not leave the machine."""
+    path = tmp_path_factory.mktemp("push")
+    Checkout(path)
+    for file in ("pyproject.toml", "constraints.txt", "Dockerfile.env"):
+        shutil.copy(ROOT / file, path)
+    home = path / "envs" / "echo"
+    for file in (".env", "server.key", "credentials.json", "test_echo.py", "notes.txt"):
+        (home / file).write_text("private")
+    (home / "__pycache__").mkdir()
+    (home / "__pycache__" / "x.pyc").touch()
+    (home / "outside").symlink_to("/etc/hostname")
+    (path / "envs" / "chess").mkdir()
+    (path / "envs" / "chess" / "environment.py").write_text("private")
+    return path
+
+
+class Pusher:
+    """Runs the command in the project, and asks the hub what it was sent by that."""
+
+    def __init__(self, project: Path, hub: str) -> None:
+        self.project = project
+        self.hub = hub
+        self.before = len(self._all())
+
+    def push(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "envs.cli", "push", *arguments]
+        own = {name: value for name, value in variables(0).items() if not name.startswith("HF_")}
+        own |= {"PYTHONPATH": str(self.project), "HF_ENDPOINT": self.hub, "HF_HOME": str(self.project / "home")}
+        own |= {"HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1", **env}
+        own = {name: value for name, value in own.items() if value}
+        done = subprocess.run(command, cwd=self.project, env=own, capture_output=True, text=True, timeout=120)
+        for secret in (TOKEN, KEY):
+            assert secret not in done.stdout + done.stderr
+        return done
+
+    def seen(self, method: str = "", path: str = "") -> list[dict[str, Any]]:
+        sent = self._all()[self.before :]
+        return [one for one in sent if one["method"].startswith(method) and one["path"].endswith(path)]
+
+    def committed(self) -> dict[str, str]:
+        """The files of the commit, by path."""
+        (commit,) = self.seen("POST", "/commit/main")
+        files = [line["value"] for line in commit["body"] if line["key"] == "file"]
+        return {file["path"]: base64.b64decode(file["content"]).decode() for file in files}
+
+    def deleted(self) -> set[str]:
+        (commit,) = self.seen("POST", "/commit/main")
+        return {line["value"]["path"] for line in commit["body"] if line["key"] == "deletedFile"}
+
+    def _all(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = httpx.get(f"{self.hub}/_seen").json()
+        return found
+
+
+@pytest.fixture
+def pusher(project: Path, hub: str) -> Pusher:
+    return Pusher(project, hub)
+
+
+def test_a_space_is_made_sent_and_told_how_to_train_on(pusher: Pusher) -> None:
+    done = pusher.push("echo", "--space", "ada/echo")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    (created,) = pusher.seen("POST", "/api/repos/create")
+    assert created["body"] == [{"name": "echo", "organization": "ada", "type": "space", "sdk": "docker"}]
+    assert created["authorization"] == f"Bearer {TOKEN}"
+    assert not pusher.seen("POST", "/secrets")
+    host = f"{pusher.hub}/running/ada/echo"
+    assert done.stdout.splitlines()[-3:] == [
+        f"echo at {host}",
+        "  from trainer import OpenRewardSpec",
+        f'  spec = OpenRewardSpec("{host}", env_name="echo", split="train")',
+    ]
+    (visit,) = pusher.seen("GET", "/running/ada/echo/health")
+    assert visit["authorization"] is None
+
+
+def test_only_what_the_image_needs_is_sent(pusher: Pusher) -> None:
+    done = pusher.push("echo", "--space", "ada/files")
+    files = pusher.committed()
+    assert set(files) >= NEEDED
+    assert {"envs/echo/environment.py", "envs/echo/targets.py", "envs/echo/notes.txt", "envs/server/app.py"} <= set(
+        files
+    )
+    assert not [file for file in files if file.startswith(("envs/chess", "envs/check", "envs/templates"))]
+    assert not {"envs/push.py", "envs/new.py", "envs/space.py", "envs/echo/test_echo.py"} & set(files)
+    assert not [file for file in files if "/." in file or file.startswith(".") or file.endswith((".key", ".pyc"))]
+    assert not {"envs/echo/credentials.json", "envs/echo/outside"} & set(files)
+    assert "left out, because they may be secret: .env, credentials.json, server.key" in done.stdout
+
+
+def test_the_recipe_is_the_images_own_with_the_spaces_defaults(pusher: Pusher) -> None:
+    pusher.push("echo", "--space", "ada/recipe")
+    recipe = (ROOT / "Dockerfile.env").read_text()
+    sent = pusher.committed()["Dockerfile"]
+    changed = [(was, now) for was, now in zip(recipe.splitlines(), sent.splitlines(), strict=True) if was != now]
+    assert [now for _, now in changed] in (["ARG ENV=echo", "ARG PORT=7860"], ["ARG PORT=7860"])
+    assert "ARG ENV=echo" in sent.splitlines()
+
+
+def test_the_card_has_what_spaces_asks_for(pusher: Pusher) -> None:
+    pusher.push("echo", "--space", "ada/card")
+    text = pusher.committed()["README.md"]
+    card = yaml.safe_load(text.split("---\n")[1])
+    assert {name: card[name] for name in ("title", "emoji", "sdk", "app_port")} == {
+        "title": "Echo",
+        "emoji": "🔁",
+        "sdk": "docker",
+        "app_port": 7860,
+    }
+    assert "open-reward-standard" in card["tags"]
+    assert "Say the word in the prompt" in text
+
+
+def test_a_second_push_updates_and_takes_away_what_is_gone(pusher: Pusher, project: Path) -> None:
+    extra = project / "envs" / "echo" / "extra.txt"
+    extra.write_text("once")
+    first = Pusher(project, pusher.hub)
+    first.push("echo", "--space", "ada/again")
+    extra.unlink()
+    assert "envs/echo/extra.txt" in first.committed()
+    second = Pusher(project, pusher.hub)
+    done = second.push("echo", "--space", "ada/again")
+    assert done.returncode == 0, done.stderr
+    assert second.deleted() == {"envs/echo/extra.txt"}
+
+
+def test_a_private_space_with_a_key(pusher: Pusher) -> None:
+    done = pusher.push("echo", "--space", "ada/closed", "--private", "--key-secret", ENV_API_KEY=KEY)
+    assert done.returncode == 0, done.stderr
+    (created,) = pusher.seen("POST", "/api/repos/create")
+    assert created["body"][0]["visibility"] == "private"
+    (secret,) = pusher.seen("POST", "/secrets")
+    assert secret["body"] == [{"key": "ENV_API_KEY", "value": KEY}]
+    order = [one["path"].rpartition("/")[2] for one in pusher.seen("POST")]
+    assert order.index("secrets") < order.index("main")
+    assert KEY not in "".join(pusher.committed().values())
+    (visit,) = pusher.seen("GET", "/running/ada/closed/health")
+    assert visit["authorization"] == f"Bearer {TOKEN}"
+    assert 'api_key=os.environ["ENV_API_KEY"], hf_token=os.environ["HF_TOKEN"])' in done.stdout
+
+
+def test_a_public_space_becomes_private_when_asked(pusher: Pusher) -> None:
+    pusher.push("echo", "--space", "ada/turns")
+    assert not pusher.seen("PUT", "/settings")
+    done = pusher.push("echo", "--space", "ada/turns", "--private")
+    assert done.returncode == 0, done.stderr
+    (settings,) = pusher.seen("PUT", "/settings")
+    assert settings["body"] == [{"visibility": "private"}]
+
+
+def test_a_sleeping_space_is_visited_and_a_paused_one_restarted(pusher: Pusher) -> None:
+    assert pusher.push("echo", "--space", "ada/asleep").returncode == 0
+    assert pusher.seen("GET", "/running/ada/asleep/health")
+    assert pusher.push("echo", "--space", "ada/paused").returncode == 0
+    assert len(pusher.seen("POST", "/restart")) == 1
+
+
+def test_a_dry_run_writes_the_folder_and_sends_nothing(pusher: Pusher) -> None:
+    done = pusher.push("echo", "--space", "ada/dry", "--dry-run", HF_TOKEN="")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not pusher.seen()
+    folder = pusher.project / "build" / "space" / "echo"
+    shown = {line.strip() for line in done.stdout.splitlines() if line.startswith("  ")}
+    assert NEEDED <= shown == {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    again = pusher.push("echo", "--space", "ada/dry", "--dry-run")
+    assert (again.returncode, "is not empty; remove it first" in again.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "message"),
+    [
+        (["echo", "--space", "ada/x"], {"HF_TOKEN": ""}, "no token for the Hub: run `hf auth login`"),
+        (["echo", "--space", "ada/x"], {"HF_TOKEN": "hf_wrong"}, "the Hub does not know the token"),
+        (["echo", "--space", "strangers/x"], {}, "the token may not write to Spaces of strangers"),
+        (["echo", "--space", "teapots/x"], {}, "the Hub answered 418: no tea for Bearer ***"),
+        (["echo", "--space", "ada/x"], {"HF_ENDPOINT": "http://127.0.0.1:1"}, "http://127.0.0.1:1 cannot be reached"),
+        (["echo", "--space", "ada/x", "--key-secret"], {}, "the key from ENV_API_KEY, which is not set"),
+        (["nothing", "--space", "ada/x"], {}, "no environment 'nothing'; there are: "),
+        (["echo", "--space", "ada/sick", "--wait", "0.3"], {}, "did not answer 200 within 0.3 s, the last answer: 503"),
+    ],
+)
+def test_what_went_wrong_is_said_in_one_line(
+    pusher: Pusher, arguments: list[str], env: dict[str, str], message: str
+) -> None:
+    done = pusher.push(*arguments, **env)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert done.stderr.startswith("ors-env: ")
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "log"), [("broken", "BUILD_ERROR", "build"), ("crashing", "RUNTIME_ERROR", "run")]
+)
+def test_a_space_that_does_not_run_shows_the_end_of_its_log(pusher: Pusher, name: str, stage: str, log: str) -> None:
+    done = pusher.push("echo", "--space", f"ada/{name}")
+    assert done.returncode == 1
+    told = done.stderr.splitlines()
+    assert told[0] == f"ors-env: ada/{name} does not run: {stage}; see {pusher.hub}/spaces/ada/{name}"
+    assert (told[1], told[-1], len(told)) == (f"  {log} line 10 ", f"  {log} line 29 ***", 21)
+
+
+def test_a_space_is_named_by_owner_and_name(pusher: Pusher) -> None:
+    done = pusher.push("echo", "--space", "echo")
+    assert (done.returncode, "'echo' is not OWNER/NAME" in done.stderr) == (2, True)
+
+
+def test_an_installed_package_has_no_recipe(pusher: Pusher, tmp_path: Path) -> None:
+    elsewhere = Pusher(Checkout(tmp_path).path, pusher.hub)
+    done = elsewhere.push("echo", "--space", "ada/x", "--dry-run")
+    assert (done.returncode, "has no Dockerfile.env: a Space is made from a checkout" in done.stderr) == (1, True)
