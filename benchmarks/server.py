@@ -14,22 +14,20 @@ import asyncio
 import json
 import os
 import random
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from benchmarks.process import Running, started
+
 KINDS = ("plain", "ours")
-START_SECONDS = 60.0
+MODULE = "benchmarks.server"  # under its own name also where it runs as `__main__`
 _CALL = {"name": "echo", "input": {"text": "no word of the environment"}}
 _CREATE = {"split": "train", "index": 0, "env_name": "echo"}
 
@@ -47,24 +45,6 @@ class Plan:
 
 
 QUICK = Plan(rounds=2, busy_seconds=1.5, open_sessions=200, rate_seconds=3.0)
-
-
-@dataclass(frozen=True)
-class Running:
-    """A server in a process of its own."""
-
-    url: str
-    pid: int
-
-    def processor_seconds(self) -> float:
-        """Return the processor time of the server so far, in seconds."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def memory_mib(self) -> float:
-        """Return the server's resident memory in MiB."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -104,7 +84,10 @@ def measure(plan: Plan) -> dict[str, Any]:
     """Measure both servers and return the figures by kind, with the ratio of every round."""
     rounds: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     crowds: dict[str, dict[str, float]] = {}
-    with started("plain") as plain, started("ours") as ours:
+    with (
+        started("benchmarks.server", "--serve", "plain") as plain,
+        started("benchmarks.server", "--serve", "ours") as ours,
+    ):
         servers = {"plain": plain, "ours": ours}
         for server in servers.values():  # both warm
             asyncio.run(busy(server, plan.busy_sessions, plan.busy_seconds / 4))
@@ -207,34 +190,6 @@ async def call(http: aiohttp.ClientSession, url: str, sid: str) -> None:
         body = await response.read()
     if response.status != 200 or b'"ok":true' not in body:
         raise RuntimeError(f"a call was answered {response.status}: {body[:300]!r}")
-
-
-@contextmanager
-def started(kind: str) -> Iterator[Running]:
-    """Start a server, wait until it answers, and end it after the block."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    command = [sys.executable, "-m", "benchmarks.server", "--serve", kind, "--port", str(port)]
-    variables = {**os.environ, "OPENREWARD_DISABLE_UPDATE_CHECK": "1"}
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables)
-        try:
-            _await(process, port)
-            yield Running(f"http://127.0.0.1:{port}", process.pid)
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-def _await(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise RuntimeError(f"the server did not start: status {process.poll()}")
 
 
 def table(result: dict[str, Any]) -> str:
