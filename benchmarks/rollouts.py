@@ -15,6 +15,7 @@ import random
 import statistics
 import sys
 import tempfile
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, metavar="N", help="steps that each median is of (default: 5, quick: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to this file, too")
     arguments = parser.parse_args(argv)
+    # TRL still reads transformers' old names of activation checkpointing.
+    warnings.filterwarnings("ignore", message=r"`(is_)?gradient_checkpointing.*` is deprecated", category=FutureWarning)
     rounds = arguments.rounds or (3 if arguments.quick else 5)
     rows: list[Row] = []
     print(HEADER, flush=True)

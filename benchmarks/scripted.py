@@ -116,7 +116,7 @@ def arguments(output_dir: Path, rollouts: int, **more: Any) -> Any:
         "save_strategy": "no",
         "use_cpu": True,
         "bf16": False,
-        "gradient_checkpointing": False,
+        "activation_checkpointing": False,
         "dataloader_pin_memory": False,
         "disable_tqdm": True,
     }

@@ -45,7 +45,7 @@ class _Loop:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.loop = asyncio.new_event_loop()
+        self.loop = _new_loop()
         self.connections: dict[Endpoint, asyncio.Task[Connection]] = {}
         self.thread = threading.Thread(target=self.loop.run_forever, name="ors-sessions", daemon=True)
         self.thread.start()
@@ -74,6 +74,15 @@ class _Loop:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 await asyncio.gather(*(connection.close_all() for connection in self.made()))
         await asyncio.gather(*(connection.close() for connection in self.made()), return_exceptions=True)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed: a request takes less processor time with it."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 _current: _Loop | None = None

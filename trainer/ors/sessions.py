@@ -1,7 +1,7 @@
 """Sessions on ORS servers: opened, called, kept alive and closed, on the event loop of `loop`.
 
-This is the only room that knows the openreward SDK. It takes from it what the SDK knows best: the catalog's hosts, the
-proxy-aware connection pool of its async client, the encoding of secrets. Requests themselves go through `wire`.
+This is the only room that knows the openreward SDK. It takes from it what the SDK knows best: the catalog's hosts and
+the encoding of secrets. Requests themselves go through `wire`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure, ModelError, ToolRefused
-from trainer.ors.wire import HTTPStatus, Wire
+from trainer.ors.wire import HTTPStatus, Wire, http_client
 
 CLOSE_TIMEOUT = 3.0  # seconds that closing everything may take at exit; the servers' reapers do the rest
 _REFUSALS: dict[str, ModelError] = {
@@ -268,7 +268,6 @@ def connect(endpoint: Endpoint) -> Callable[[str | None], Connection]:
     Raises ConfigurationError for a missing key or a secret without domains, ImportError without the SDK.
     """
     try:
-        from openreward.api.environments.client import AsyncEnvironmentsAPI
         from openreward.api.sandboxes import secrets as sdk_secrets
     except ImportError as error:
         raise ImportError(
@@ -279,7 +278,7 @@ def connect(endpoint: Endpoint) -> Callable[[str | None], Connection]:
         key: value if isinstance(value, str) else (value[0], list(value[1])) for key, value in endpoint.secrets
     }
     if endpoint.is_url:
-        # A client built from the user's key alone: the SDK's top-level client would fill in the platform's.
+        # The user's key alone: the SDK's top-level client would fill in the platform's.
         base, api_key, name = endpoint.base_url, endpoint.api_key, endpoint.env_name or "env"
         host = urlsplit(base).hostname or ""
         for key, value in secrets.items():
@@ -303,8 +302,7 @@ def connect(endpoint: Endpoint) -> Callable[[str | None], Connection]:
     except ValueError as error:
         raise ConfigurationError(f"secrets for {endpoint.target!r}: {error}") from None
 
-    environments = AsyncEnvironmentsAPI(base_url=base, api_key=api_key or "")
-    client = environments.get(name).client
+    client = http_client(base)
     headers = {"User-Agent": "ors-stack", **dict(endpoint.headers)}
     if api_key:
         headers["X-API-Key"] = api_key

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
+from yarl import URL
 
 from trainer.ors.errors import EnvironmentFailure
 
@@ -91,6 +93,23 @@ class EventReader:
         elif field == "data":
             self._data.append(value)
         return None
+
+
+def http_client(base_url: str) -> aiohttp.ClientSession:
+    """A pool of connections to one server, as many as there are requests at once.
+
+    The proxy is looked up here, once. aiohttp, told to trust the environment's variables, does so on a helper thread
+    before every request, and sends what a `.netrc` holds for the host.
+    """
+    parts = urlsplit(base_url)
+    proxy, auth = None, None
+    if parts.hostname and not urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+        found = urllib.request.getproxies().get(parts.scheme)
+        if found:
+            url = URL(found if "://" in found else f"http://{found}")
+            proxy = url.with_user(None)
+            auth = aiohttp.BasicAuth(url.user, url.password or "") if url.user else None
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), proxy=proxy, proxy_auth=auth)
 
 
 class Wire:
