@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from trainer.ors.rollout import Rollout, Task
 Ending = Literal["finished", "stopped", "length", "tool_limit", "environment_error", "open_failed"]
 Message = Mapping[str, Any]
 
+MAX_DEPTH = 10  # of what is kept of a line that is too long; a call's arguments begin at 6
 MAX_LINE_CHARACTERS = 200_000  # of one rollout on disk; a run of a week must not fill it with one endless tool result
 
 
@@ -151,23 +153,50 @@ class RolloutLog:
             "error": str(rollout.failure) if rollout.failure is not None else None,
             "seconds": {"open": rollout.open_seconds, "calls": sum(call.seconds for call in rollout.calls)},
         }
-        text = json.dumps(line, default=str)
-        if len(text) > MAX_LINE_CHARACTERS:
-            longest = MAX_LINE_CHARACTERS
-            while len(text) > MAX_LINE_CHARACTERS and longest > 50:
-                longest //= 4
-                text = json.dumps(_shorten(line, longest), default=str)
+        longest = MAX_LINE_CHARACTERS
+        text = _json(line)
+        while text is None or len(text) > MAX_LINE_CHARACTERS:
+            longest //= 4
+            if longest < 50:
+                text = _json({**line, "prompt": [], "completion": [], "calls": [], "cut": True}) or "{}"
+                break
+            text = _json(_shorten(line, longest))
         return text.encode() + b"\n"
 
 
-def _shorten(value: Any, longest: int) -> Any:
-    """The same value with long strings and lists cut, each cut said."""
+def _json(value: Any) -> str | None:
+    """The value as strict JSON, None where it is nested too deeply for that."""
+    try:
+        try:
+            return json.dumps(value, default=str, allow_nan=False)
+        except ValueError:  # a NaN that the model wrote, say
+            return json.dumps(_finite(value), default=str)
+    except RecursionError:
+        return None
+
+
+def _finite(value: Any) -> Any:
+    """The same value with numbers that JSON does not have as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _shorten(value: Any, longest: int, depth: int = 0) -> Any:
+    """The same value with what is long, has many parts or lies deep cut, each cut said."""
     if isinstance(value, str) and len(value) > longest:
         return f"{value[:longest]}… [{len(value) - longest} characters cut]"
+    if depth == MAX_DEPTH and isinstance(value, Mapping | list):
+        return "… [cut here]"
+    keep = max(longest // 50, 16)
     if isinstance(value, Mapping):
-        return {key: _shorten(item, longest) for key, item in value.items()}
+        kept = {
+            _shorten(str(key), longest): _shorten(item, longest, depth + 1) for key, item in islice(value.items(), keep)
+        }
+        return kept if len(value) <= keep else {**kept, "…": f"[{len(value) - keep} keys cut]"}
     if isinstance(value, list):
-        keep = max(longest // 50, 4)
-        cut = [f"… [{len(value) - keep} items cut]"] if len(value) > keep else []
-        return [_shorten(item, longest) for item in value[:keep]] + cut
+        parts = [_shorten(item, longest, depth + 1) for item in value[:keep]]
+        return parts if len(value) <= keep else [*parts, f"… [{len(value) - keep} items cut]"]
     return value

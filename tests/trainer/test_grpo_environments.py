@@ -1,0 +1,133 @@
+"""Which tasks of which environment a run plays: splits, mixtures, evaluation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from datasets import concatenate_datasets
+
+from benchmarks.scripted import tool_call
+from tests.servers import serve_script
+from tests.trainer.playing import SERVER, Play, logged, rollouts_of, train, trainer
+from trainer import Mixture
+from trainer.ors.errors import ConfigurationError
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[list[Play]]:
+    with (
+        serve_script(SERVER) as one,
+        serve_script(SERVER) as other,
+        closing(Play(one)) as first,
+        closing(Play(other)) as second,
+    ):
+        yield [first, second]
+
+
+@pytest.fixture
+def plays(servers: list[Play]) -> list[Play]:
+    for play in servers:
+        play.clear()
+    return servers
+
+
+def note(rollout: int, turn: int) -> str:
+    return tool_call("note", text="n", reward=1.0, finished=True) if turn == 0 else "done"
+
+
+def test_an_evaluation_on_the_test_split_resets_test_tasks(plays: list[Play], tmp_path: Path) -> None:
+    play = plays[0]
+    spec = play.spec(discover_task_tools=False)
+    tests = play.spec(split="test", num_tasks=2).train_dataset
+    made = trainer(spec, note, tmp_path, eval_dataset=tests, per_device_eval_batch_size=8, num_generations_eval=4)
+    before = play.record()["tasks"]
+    figures = made.evaluate()
+    played = Counter(play.record()["tasks"]) - Counter(before)
+    assert played == {"test-0": 4, "test-1": 4}
+    assert figures["eval_reward"] == 1.0
+    lines = rollouts_of(tmp_path)
+    assert {(line["mode"], line["split"], line["prompt"][0]["content"]) for line in lines} == {
+        ("eval", "test", "Play test-0."),
+        ("eval", "test", "Play test-1."),
+    }
+
+
+def test_two_servers_train_in_one_run_each_with_its_own_metrics(plays: list[Play], tmp_path: Path) -> None:
+    def score(rollout: int, turn: int) -> str:
+        return tool_call("note", text=f"{rollout}", reward=1.0, finished=rollout % 2 == 0) if turn == 0 else "done"
+
+    first, second = plays
+    mixture = Mixture([first.spec(name="one", num_tasks=4), second.spec(name="two", split="test", num_tasks=4)])
+    made = train(mixture, score, tmp_path, max_steps=4)
+    lines = rollouts_of(tmp_path)
+    by_name = {name: [line for line in lines if line["environment"] == name] for name in ("one", "two")}
+    assert len(by_name["one"]) + len(by_name["two"]) == 32 and min(map(len, by_name.values())) > 0
+    assert {line["split"] for line in by_name["one"]} == {"train"}
+    assert {line["split"] for line in by_name["two"]} == {"test"}
+    for play, name in ((first, "one"), (second, "two")):
+        notes = [call for call in play.record()["calls"] if call.endswith("begins")]
+        assert len(notes) == len(by_name[name])
+    both = [entry for entry in made.state.log_history if "env/one/scored" in entry]
+    assert both  # four groups of each in four steps of two groups: at least one step has both, or neither alone
+    for entry in both:
+        assert entry["env/one/scored"] == entry["env/two/scored"] == entry["env/scored"] == 1.0
+        assert entry["env/one/reward"] == entry["env/two/reward"] == 1.0
+        assert entry["env/one/finished"] == entry["env/two/finished"] == 0.5
+
+
+def test_the_same_server_twice_under_two_splits_plays_both(plays: list[Play], tmp_path: Path) -> None:
+    play = plays[0]
+    mixture = Mixture([play.spec(num_tasks=1), play.spec(split="test", num_tasks=1)])
+    train(mixture, note, tmp_path)
+    lines = rollouts_of(tmp_path)
+    assert Counter((line["environment"], line["split"]) for line in lines) == {
+        ("play/train", "train"): 4,
+        ("play/test", "test"): 4,
+    }
+
+
+def test_a_row_of_an_unknown_environment_is_found_before_the_first_step(plays: list[Play], tmp_path: Path) -> None:
+    first, second = plays
+    mixture = Mixture([first.spec(name="one"), second.spec(name="two")])
+    strange = mixture.train_dataset.map(lambda row: {"environment": "three"})
+    vars(mixture)["train_dataset"] = concatenate_datasets([mixture.train_dataset, strange])
+    with pytest.raises(ConfigurationError, match="environment 'three'; the factories are for: one, two"):
+        trainer(mixture, note, tmp_path)
+
+
+def test_metrics_of_a_step_are_exact(plays: list[Play], tmp_path: Path) -> None:
+    def script(rollout: int, turn: int) -> str:
+        says = {
+            0: tool_call("note", text="a", reward=1.0, finished=True),
+            1: tool_call("note", text="b", reward=0.5),
+            2: tool_call("note", text="c"),
+            3: tool_call("note", text="d", reward="much"),
+            4: tool_call("fly"),
+            5: tool_call("crash"),
+            6: "nothing",
+        }
+        return says.get(rollout, tool_call("big", text="e", size=3)) if turn == 0 else "done"
+
+    logs = logged(train(plays[0].spec(), script, tmp_path))
+    expected = {
+        "env/scored": 3 / 8,
+        "env/finished": 1 / 8,
+        "env/turns": 15 / 8,
+        "env/model_errors": 2 / 8,
+        "env/bad_arguments": 1 / 8,
+        "env/unknown_tool": 1 / 8,
+        "env/environment_errors": 1 / 8,
+        "env/crash": 1 / 8,
+        "reward": (1.0 + 0.5 + 0.5) / 3,
+    }
+    assert {name: logs[name] for name in expected} == pytest.approx(expected)
+    for name in ("env/open_seconds", "env/call_seconds"):
+        assert 0 < logs[f"{name}_p50"] <= logs[f"{name}_p95"]
+    parts = ("open", "calls", "generate", "forward", "backward", "other")
+    assert sum(logs[f"time/{part}"] for part in parts) == pytest.approx(logs["time/step"])
+    assert 0 < logs["env_wait"] < 1
+    assert logs["env_wait"] == pytest.approx((logs["time/open"] + logs["time/calls"]) / logs["time/step"])

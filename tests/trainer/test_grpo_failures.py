@@ -1,0 +1,119 @@
+"""A rollout that goes wrong is one unscored rollout: the others, the step and the run go on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.scripted import tool_call
+from tests.servers import serve_script
+from tests.trainer.playing import SERVER, Play, logged, rollouts_of, train, trainer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Play]:
+    with serve_script(SERVER) as url, closing(Play(url)) as play:
+        yield play
+
+
+@pytest.fixture
+def play(server: Play) -> Play:
+    server.clear()
+    return server
+
+
+def say(messages: dict[int, str]) -> Any:
+    """A script: what some rollouts say first; the others score their own number."""
+
+    def script(rollout: int, turn: int) -> str:
+        if turn > 0:
+            return "done"
+        return messages.get(rollout, tool_call("note", text=f"{rollout}", reward=float(rollout)))
+
+    return script
+
+
+def test_a_crash_in_one_rollout_leaves_it_unscored_and_the_others_alone(play: Play, tmp_path: Path) -> None:
+    made = trainer(play.spec(), say({1: tool_call("crash")}), tmp_path, max_steps=2)
+    advantages: list[list[float]] = []
+    score = made._generate_and_score_completions
+
+    def keep(inputs: Any) -> Any:
+        scored = score(inputs)
+        advantages.append(scored["advantages"].tolist())
+        return scored
+
+    made._generate_and_score_completions = keep
+    made.train()
+    lines = rollouts_of(tmp_path)
+    assert [line["step"] for line in lines] == [1] * 8 + [2] * 8
+    for step in (lines[:8], lines[8:]):
+        assert [line["reward"] for line in step] == [0.0, None, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+        assert (step[1]["ending"], step[1]["calls"][0]["error"]) == ("environment_error", "crash")
+        assert "the environment has a fault" in step[1]["error"]
+    for step in advantages:
+        assert step[1] == 0.0
+        assert all(value != 0.0 for at, value in enumerate(step) if at != 1)
+        assert math.isclose(sum(step[:4]), 0.0, abs_tol=1e-5)  # of its group without it
+    for number in range(2):
+        logs = logged(made, number)
+        assert (logs["env/scored"], logs["env/environment_errors"], logs["env/crash"]) == (7 / 8, 1 / 8, 1 / 8)
+
+
+def test_a_call_without_an_answer_ends_its_rollout_at_the_deadline(play: Play, tmp_path: Path) -> None:
+    made = train(play.spec(call_timeout=1.0), say({2: tool_call("hang")}), tmp_path)
+    lines = rollouts_of(tmp_path)
+    assert [line["reward"] for line in lines] == [0.0, 1.0, None, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert (lines[2]["ending"], lines[2]["calls"][0]["error"]) == ("environment_error", "timeout")
+    assert logged(made)["env/timeout"] == 1 / 8
+    assert play.await_record(lambda told: told["sessions_open"] == 0)["sessions_open"] == 0
+
+
+def test_a_batch_none_of_whose_sessions_opens_is_unscored_and_the_run_goes_on(tmp_path: Path) -> None:
+    with serve_script(SERVER) as url, closing(Play(url)) as play:
+        spec = play.spec(open_timeout=1.0)
+        made = trainer(spec, say({}), tmp_path, max_steps=2)
+    made.train()
+    lines = rollouts_of(tmp_path)
+    assert [(line["reward"], line["ending"]) for line in lines] == [(None, "open_failed")] * 16
+    assert all("play at http://127.0.0.1" in line["error"] for line in lines)
+    assert [logged(made, number)["env/unreachable"] for number in range(2)] == [1.0, 1.0]
+    assert [logged(made, number)["env/scored"] for number in range(2)] == [0.0, 0.0]
+
+
+def test_the_models_mistakes_are_told_to_it_and_cost_nothing_else(play: Play, tmp_path: Path) -> None:
+    mistakes = {
+        0: tool_call("fly", height=3),
+        1: '<tool_call>\n{"name": "note", "arguments": "a text"}\n</tool_call>',
+        2: tool_call("note", text="2", reward="much"),
+        3: tool_call("note", wrong=1),
+    }
+    made = train(play.spec(), say(mistakes), tmp_path)
+    lines = rollouts_of(tmp_path)
+    assert [line["reward"] for line in lines] == [None] * 4 + [4.0, 5.0, 6.0, 7.0]
+    assert [line["ending"] for line in lines] == ["stopped"] * 8
+    told = [[m["content"] for m in line["completion"] if m["role"] == "tool"] for line in lines]
+    assert "fly" in told[0][0]
+    assert all(len(results) == 1 for results in (told[0], told[2], told[3]))
+    assert [line["calls"][0]["error"] for line in lines[2:4]] == ["bad_arguments"] * 2
+    assert told[2][0].startswith("Error: ") and "reward" in told[2][0]
+    logs = logged(made)
+    assert logs["env/unknown_tool"] == 1 / 8
+    assert logs["env/bad_arguments"] == 3 / 8
+    assert logs["env/model_errors"] == 4 / 8
+    assert logs["env/environment_errors"] == 0.0
+
+
+def test_a_call_after_a_mistake_in_the_same_message_gets_its_own_answer(play: Play, tmp_path: Path) -> None:
+    both = tool_call("fly") + "\n" + tool_call("note", text="mine", reward=0.25) + "\n" + tool_call("note", wrong=1)
+    train(play.spec(), say({5: both}), tmp_path)
+    line = rollouts_of(tmp_path)[5]
+    told = [message["content"] for message in line["completion"] if message["role"] == "tool"]
+    assert told[1] == "noted mine"
+    assert told[2].startswith("Error: ")
+    assert line["reward"] == 0.25
