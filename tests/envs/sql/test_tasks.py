@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections import Counter
@@ -9,7 +10,9 @@ from collections import Counter
 import pytest
 
 from envs.sql import tasks
+from envs.sql.data import database
 from envs.sql.domains import DOMAINS, SEEN, UNSEEN
+from envs.sql.environment import SqlEnvironment
 from envs.sql.schema import Domain
 from envs.sql.tasks import Task, number_of, task
 from tests.servers import ROOT
@@ -90,19 +93,12 @@ print(hashlib.sha256(database("museum", 23)).hexdigest())
 
 
 def test_a_range_of_tasks_is_listed_without_building_a_database_or_the_other_tasks() -> None:
-    code = """
-import asyncio
-from envs.sql import data, editions, tasks
-from envs.sql.environment import SqlEnvironment
-made = []
-original = tasks.Task.__init__
-tasks.Task.__init__ = lambda self, *values: (made.append(values), original(self, *values))[1]
-rows = asyncio.run(SqlEnvironment.get_task_range("train", 3990, 3995))
-print(len(rows), len(made), asyncio.run(SqlEnvironment.num_tasks("train")))
-print(data.database.cache_info().misses, editions._choose.cache_info().misses)
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["5", "5", "4000", "0", "0"]
+    task.cache_clear()
+    built = database.cache_info().misses
+    rows = asyncio.run(SqlEnvironment.get_task_range("train", 3990, 3995))
+    assert [row["task"] for row in rows] == [3990, 3991, 3992, 3993, 3994]
+    assert asyncio.run(SqlEnvironment.num_tasks("train")) == 4000
+    assert (task.cache_info().misses, database.cache_info().misses) == (5, built)
 
 
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=list(DOMAINS))
