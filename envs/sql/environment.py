@@ -114,7 +114,7 @@ class SqlEnvironment(Environment):
         table = domain.table(arguments.table)
         if table is None:
             names = ", ".join(table.name for table in domain.tables)
-            return _says(f"There is no table {arguments.table[:50]!r}. Tables: {names}.")
+            return _says(f"There is no such table. Tables: {names}.")
         rows = await asyncio.to_thread(first_rows, self.asked, self._data.visible, table, tables.SAMPLE_ROWS)
         return _says(tables.table_text(table, rows))
 

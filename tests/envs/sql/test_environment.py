@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import sys
 from typing import Any
 
 import httpx
@@ -89,7 +91,7 @@ def test_describe_shows_tables_columns_types_keys_and_three_rows(url: str) -> No
     assert one["text"].startswith("orders\n  id INTEGER PRIMARY KEY\n")
     assert "delivered_on TEXT NULL" in one["text"]
     assert len(one["text"].partition("rows:\n")[2].splitlines()) == 2 + 3
-    assert missing["text"] == "There is no table 'nothing'. Tables: customers, products, orders, reviews."
+    assert missing["text"] == "There is no such table. Tables: customers, products, orders, reviews."
     assert {told["reward"] for told in (every, one, missing)} == {None}
 
 
@@ -231,6 +233,12 @@ def test_sessions_see_their_own_databases_and_leave_nothing_in_them(url: str) ->
         with opened("shop", editions(number).visible) as connection:
             count, amount = connection.execute(sql).fetchone()
         assert text.splitlines()[2].split() == [str(count), "|", f"{amount:g}"]
+
+
+def test_it_keeps_the_rules_of_the_protocol(url: str) -> None:
+    command = [sys.executable, "-m", "envs.cli", "check", url, "--env", "sql"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_readme_s_episode_is_a_real_one(url: str) -> None:
