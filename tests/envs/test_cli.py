@@ -48,7 +48,7 @@ def test_list_shows_the_good_environments_beside_a_broken_one(checkout: Checkout
     assert done.stderr == f"ors-env: broken cannot be loaded: {told}\n"
 
 
-@pytest.mark.parametrize("verb", [[], ["list"], ["serve"]])
+@pytest.mark.parametrize("verb", [[], ["list"], ["serve"], ["new"], ["check"], ["push"]])
 def test_help_explains_with_an_example(verb: list[str]) -> None:
     done = ors_env(*verb, "--help")
     assert done.returncode == 0
