@@ -34,7 +34,9 @@ class StackError(Exception):
 class Stack(DockerCompose):
     """The services of a Compose file, up and healthy for as long as the `with` block runs.
 
-    Args (DockerCompose's own `compose_file_name`, `env_file`, `profiles`, `build` and `keep_volumes` work as they do there):
+    DockerCompose's own `compose_file_name`, `env_file`, `profiles`, `build` and `keep_volumes` work as they do there.
+
+    Args:
         context: the folder of the Compose file.
         services: those to start, with what they depend on; all of the active profiles where None.
         variables: environment variables for `docker compose`, over this process's own.
@@ -88,7 +90,9 @@ class Stack(DockerCompose):
         try:
             done = self._run(*arguments, seconds=seconds)
         except subprocess.TimeoutExpired:
-            raise StackError(f"docker compose {' '.join(arguments)}: not done in {seconds:.0f} s\n{self.story()}") from None
+            raise StackError(
+                f"docker compose {' '.join(arguments)}: not done in {seconds:.0f} s\n{self.story()}"
+            ) from None
         if check and done.returncode:
             said = f"docker compose {' '.join(arguments)}: exit status {done.returncode}\n{_last(done.stdout)}"
             raise StackError(f"{said}\n{self.story()}")
