@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Where pip finds wheels in a folder, image builds are handed the same folder.
+export WHEELS ?= $(firstword $(wildcard $(PIP_FIND_LINKS)))
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test test-fast lint bench up constraints clean
+.PHONY: help demo test test-fast lint bench up constraints constraints-gpu clean
 help:
 	@echo "make demo          train a small model on the echo environment and open the report in runs/demo/"
 	@echo "make test          lint, types and all tests (container tests where Docker runs)"
@@ -49,6 +51,12 @@ constraints: $(BIN)/.dev
 	$(BIN)/pip-compile --quiet --upgrade --extra envs --extra train --extra dev --strip-extras --no-header --no-annotate --no-emit-index-url \
 	  --no-emit-find-links --no-emit-options --no-emit-trusted-host --unsafe-package torch --unsafe-package pip --unsafe-package setuptools --unsafe-package wheel \
 	  --output-file constraints.txt pyproject.toml
+
+# The CUDA image is resolved by itself: vLLM asks for older versions of some packages. Needs a pip that finds the CUDA build of torch.
+constraints-gpu: $(BIN)/.dev
+	$(BIN)/pip-compile --quiet --upgrade --extra train --extra gpu --strip-extras --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --no-emit-options --no-emit-trusted-host --unsafe-package torch --unsafe-package pip --unsafe-package setuptools --unsafe-package wheel \
+	  --output-file constraints-gpu.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

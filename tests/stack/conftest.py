@@ -16,6 +16,8 @@ from tests.stack.stack import Stack
 
 # Ports are free ones, so that a stack which somebody has up is in nobody's way; images are not those of `make up`.
 VARIABLES = {"STACK_TAG": "test", "ECHO_PORT": "0", "SQL_PORT": "0", "COMPOSE_PROFILES": "cpu"}
+if "WHEELS" not in os.environ and Path(os.environ.get("PIP_FIND_LINKS", "")).is_absolute():
+    VARIABLES["WHEELS"] = os.environ["PIP_FIND_LINKS"]  # pip's own folder of wheels, where this machine has one
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,8 +56,15 @@ def environment_images(engine: docker.DockerClient) -> None:
     Stack(ROOT, variables=VARIABLES).build_images("echo", "sql")
 
 
+@pytest.fixture(scope="session")
+def images(environment_images: None) -> None:
+    """The trainer's image too: about a minute and a half from nothing."""
+    Stack(ROOT, variables=VARIABLES).build_images("trainer")
+
+
 @pytest.fixture(scope="module")
-def environments(environment_images: None) -> Iterator[Stack]:
-    """The environments' services without a trainer."""
-    with Stack(ROOT, services=["echo", "sql"], variables=VARIABLES) as stack:
+def environments(environment_images: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """All that the trainer depends on, without a trainer."""
+    variables = {**VARIABLES, "RUNS": str(tmp_path_factory.mktemp("stack") / "runs")}
+    with Stack(ROOT, services=["echo", "sql", "runs"], variables=variables) as stack:
         yield stack
