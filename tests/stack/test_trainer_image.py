@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.stack import confinement
-from tests.stack.conftest import VARIABLES
 from tests.stack.stack import Stack
 
 pytestmark = pytest.mark.usefixtures("images")
