@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import time
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from transformers import TrainerCallback
 
 from trainer.ors import loop
+from trainer.report_text import readable
 from trainer.run import RunFolder
 
 LINE_EVERY = 10.0  # seconds between lines of progress where there is no terminal
@@ -25,6 +27,10 @@ class Journal(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Say how many steps there will be, which epochs alone do not tell."""
+        self._run.update(step=state.global_step, steps=state.max_steps)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """Append a step's metrics."""
@@ -41,8 +47,7 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._last = (float("nan"), float("nan"))
-        self._line_at = 0.0
+        self._line_at = -math.inf
         self._bar: Progress | None = None
         self._started = (0, 0.0)
 
@@ -51,36 +56,31 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
         self._started = (state.global_step, time.monotonic())
         if self._console.is_terminal:
             self._bar = Progress(
-                TextColumn("training"),
+                TextColumn("training", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("reward {task.fields[reward]:.3f}  scored {task.fields[scored]:.0%}"),
+                TextColumn("{task.fields[said]}", markup=False),
                 TimeElapsedColumn(),
                 TimeRemainingColumn(),
                 console=self._console,
             )
-            self._task = self._bar.add_task(
-                "", total=state.max_steps, completed=state.global_step, reward=0.0, scored=0.0
-            )
+            self._task = self._bar.add_task("", total=state.max_steps, completed=state.global_step, said="")
             self._bar.start()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         """Show the step's reward."""
         if not logs or "reward" not in logs:
             return
-        reward, scored = logs["reward"], logs.get("env/scored")
-        self._last = (reward if reward is not None else float("nan"), scored if scored is not None else float("nan"))
+        scored = logs.get("env/scored")
+        said = f"reward {_number(logs['reward'], '.3f')}  scored {_number(scored, '.0%')}"
         if self._bar is not None:
-            self._bar.update(self._task, completed=state.global_step, reward=self._last[0], scored=self._last[1])
+            self._bar.update(self._task, completed=state.global_step, said=said)
         elif time.monotonic() - self._line_at > LINE_EVERY or state.global_step == state.max_steps:
             self._line_at = time.monotonic()
             step, start = self._started
             done = max(state.global_step - step, 1)
             left = (time.monotonic() - start) / done * (state.max_steps - state.global_step)
-            self._console.print(
-                f"step {state.global_step}/{state.max_steps}  reward {self._last[0]:.3f}  "
-                f"scored {self._last[1]:.0%}  {left:.0f} s left"
-            )
+            self._console.print(f"step {state.global_step}/{state.max_steps}  {said}  {left:.0f} s left")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Take the bar away."""
@@ -93,8 +93,12 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
             self._bar = None
 
 
-class StopRequested(Exception):
-    """A signal came where there is no step to finish first.
+def _number(value: float | None, form: str) -> str:
+    return "none" if value is None or not math.isfinite(value) else format(value, form)
+
+
+class StopRequested(BaseException):
+    """A signal came where there is no step to finish first. No Exception: TRL takes those of tools for tool results.
 
     Args:
         number: The signal.
@@ -183,4 +187,12 @@ def _anywhere(flag: bool) -> bool:
 
 def console() -> Console:
     """Where people are told things: standard error, so that standard output stays for results."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    return _Plain(file=sys.stderr, highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
+class _Plain(Console):
+    """A console on which text is text: what an environment says can neither colour nor move anything."""
+
+    def print(self, *objects: Any, **settings: Any) -> None:
+        """Print, control characters shown as symbols."""
+        super().print(*(readable(item) if isinstance(item, str) else item for item in objects), **settings)

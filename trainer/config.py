@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import difflib
+import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 import yaml
+from transformers.hf_argparser import string_to_bool
 from trl import GRPOConfig, ModelConfig, TrlParser
 
+from trainer.arguments import OF_ONE_ENVIRONMENT, EnvironmentConfig, RunArguments, check_key
 from trainer.ors.errors import ConfigurationError
-from trainer.ors.spec import OpenRewardSpec
 
 STARTER = "starter"
 """The model name that stands for the demo's own model, built on the spot."""
 
-DEFAULTS: dict[str, Any] = {"logging_steps": 1, "save_steps": 25, "save_total_limit": 2, "report_to": "none"}
+DEFAULTS: dict[str, Any] = {
+    "output_dir": "runs/train",
+    "logging_steps": 1,
+    "save_steps": 25,
+    "save_total_limit": 2,
+    "report_to": "none",
+}
 """Where ours differ from TRL's: a journal of every step, and checkpoints that do not fill the disk of a long run."""
 
 CPU_DEFAULTS: dict[str, Any] = {
@@ -30,102 +37,13 @@ CPU_DEFAULTS: dict[str, Any] = {
     "dataloader_pin_memory": False,
 }
 
-_SECRET_KEYS = ("api_key", "hf_token")
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
-
-
-@dataclass
-class RunArguments:
-    """What a run is of, beside TRL's GRPOConfig and ModelConfig."""
-
-    url: str | None = field(
-        default=None, metadata={"help": "URL of an ORS server: short for a list of one environment."}
-    )
-    env_name: str | None = field(default=None, metadata={"help": "With --url: the environment on that server."})
-    split: str = field(default="train", metadata={"help": "With --url: the split to train on."})
-    num_tasks: int | None = field(default=None, metadata={"help": "With --url: take only the first so many tasks."})
-    eval_split: str | None = field(
-        default=None,
-        metadata={"help": "Evaluate on this split before and after, in environments that do not say theirs."},
-    )
-    eval_tasks: int | None = field(default=None, metadata={"help": "Evaluate on the first so many tasks of it."})
-    eval_rollouts: int = field(default=4, metadata={"help": "Sampled rollouts of each task of an evaluation."})
-    success_at: float = field(default=1.0, metadata={"help": "The score from which on an episode is a success."})
-    mixture_size: int | None = field(
-        default=None, metadata={"help": "Rows of an epoch when environments have weights. Default: all tasks together."}
-    )
-    resume: str | None = field(
-        default=None, metadata={"help": "A checkpoint folder to go on from, or auto for the run folder's last, if any."}
-    )
-    wait: float = field(default=30.0, metadata={"help": "Seconds to wait for environments that do not answer yet."})
-    outage_timeout: float = field(
-        default=600.0,
-        metadata={"help": "Seconds for which a run is held when an environment stays away; then it stops."},
-    )
-
-
-@dataclass(frozen=True)
-class EnvironmentConfig:
-    """One entry of `environments:`. `url` or `name` (of the catalog); the rest as in OpenRewardSpec.
-
-    `api_key`, `hf_token` and the values of `headers` take `${VARIABLE}`; `secrets` maps a secret to the variable that
-    holds it, or to `{variable: …, domains: […]}`.
-    """
-
-    url: str | None = None
-    name: str | None = None
-    label: str | None = None
-    env_name: str | None = None
-    split: str = "train"
-    num_tasks: int | None = None
-    indices: list[int] | None = None
-    weight: float | None = None
-    reward: Any = "outcome"
-    unfinished_reward: float | None = None
-    eval_split: str | None = None
-    eval_tasks: int | None = None
-    api_key: str | None = None
-    hf_token: str | None = None
-    headers: dict[str, str] | None = None
-    secrets: dict[str, Any] | None = None
-    open_timeout: float = 120.0
-    call_timeout: float = 600.0
-    keepalive: float = 15.0
-    max_concurrency: int | None = None
-
-    def __post_init__(self) -> None:
-        if (self.url is None) == (self.name is None):
-            raise ConfigurationError("an entry of environments has a url, or the name of one in the catalog")
-        for key in _SECRET_KEYS:
-            value = getattr(self, key)
-            if value is not None and not _VARIABLE.search(value):
-                raise ConfigurationError(f"{key} takes ${{VARIABLE}}, so that the key itself stands in no file")
-
-    def spec(self) -> OpenRewardSpec:
-        """The environment's spec, variables filled in."""
-        return OpenRewardSpec(
-            filled(self.url or self.name or ""),
-            num_tasks=self.num_tasks,
-            split=self.split,
-            indices=self.indices,
-            api_key=None if self.api_key is None else filled(self.api_key),
-            secrets={key: _secret(key, value) for key, value in (self.secrets or {}).items()},
-            env_name=self.env_name,
-            name=self.label,
-            reward=self.reward,
-            unfinished_reward=self.unfinished_reward,
-            headers={key: filled(str(value)) for key, value in (self.headers or {}).items()},
-            hf_token=None if self.hf_token is None else filled(self.hf_token),
-            open_timeout=self.open_timeout,
-            call_timeout=self.call_timeout,
-            keepalive=self.keepalive,
-            max_concurrency=self.max_concurrency,
-        )
+_HINTS = {f.name: f.type for kind in (RunArguments, GRPOConfig, ModelConfig) for f in fields(kind)}
+_NOT_KEPT = (*OF_ONE_ENVIRONMENT, "resume", "hub_token")
 
 
 @dataclass(frozen=True)
 class Config:
-    """A run's whole configuration."""
+    """A run's whole configuration. `given` is what was asked for, without defaults: enough to ask for it again."""
 
     run: RunArguments
     grpo: GRPOConfig
@@ -135,12 +53,16 @@ class Config:
 
     def save(self, path: Path) -> None:
         """Write what was given as YAML that starts the same run again; no secret is in it."""
-        path.write_text(yaml.safe_dump(dict(self.given), sort_keys=False))
+        path.write_text(yaml.safe_dump(dict(self.given), sort_keys=False, allow_unicode=True))
 
 
 class _Parser(TrlParser):  # type: ignore[misc]
     def error(self, message: str) -> NoReturn:
-        raise ConfigurationError(message)
+        raise ConfigurationError(re.sub(r"(?<=--)(\w+)/\S+(?=:)", r"\1", message))
+
+
+def _parser() -> _Parser:
+    return _Parser([RunArguments, GRPOConfig, ModelConfig], prog="ors-train train", allow_abbrev=False)
 
 
 def load(
@@ -163,60 +85,58 @@ def load(
     rest, path = _take_config(list(arguments))
     file = _read(path) if path is not None else {}
     listed = file.pop("environments", None)
-    parser = _Parser([RunArguments, GRPOConfig, ModelConfig], prog="ors-train train")
-    known = {action.dest for action in parser._actions}
+    parser = _parser()
+    actions = {action.dest: action for action in reversed(parser._actions) if action.dest != "help"}
     for key in file:
-        _check_key(key, known | {"environments"}, str(path))
+        check_key(key, [*actions, "environments"], str(path))
     machine = {} if torch.cuda.is_available() else CPU_DEFAULTS
-    parser.set_defaults_with_config(**{**DEFAULTS, **machine, **(defaults or {}), **file, **(overrides or {})})
+    texts = {key: _as_flag(actions[key], value, str(path)) for key, value in file.items()}
+    parser.set_defaults_with_config(**{**DEFAULTS, **machine, **(defaults or {}), **texts, **(overrides or {})})
     try:
-        run, grpo, model, unknown = parser.parse_args_into_dataclasses(rest, return_remaining_strings=True)
+        run, grpo, model, unknown = parser.parse_args_into_dataclasses(
+            rest, return_remaining_strings=True, look_for_args_file=False
+        )
     except ConfigurationError:
         raise
     except (ValueError, TypeError) as error:
         raise ConfigurationError(_one_line(error)) from error
     for word in unknown:
-        _check_key(word.lstrip("-").partition("=")[0], known, "the command line")
+        if not word.startswith("--"):
+            raise ConfigurationError(f"the command line: {word!r} belongs to no flag")
+        check_key(word.removeprefix("--").partition("=")[0].replace("-", "_"), actions, "the command line")
     if not model.model_name_or_path:
         raise ConfigurationError(
             "no model: give --model_name_or_path (a folder, a hub name, or starter for the demo's)"
         )
-    environments = list(entries) if entries is not None else _environments(listed, run, str(path))
-    flags = {key: value for key, value in _flags(rest).items() if key not in RunArguments.__dataclass_fields__}
-    kept = [_without_secrets(entry) for entry in listed or map(vars, environments)]
-    own = {f.name: getattr(run, f.name) for f in fields(RunArguments) if f.name not in _ONE_ENVIRONMENT}
-    given = {**(defaults or {}), **file, **flags, **own, "environments": kept}
-    return Config(run, grpo, model, environments, given)
+    if grpo.hub_token:  # checkpoints keep all arguments: the token is given by variable, which the hub's client reads
+        os.environ["HF_TOKEN"], grpo.hub_token = grpo.hub_token, None
+    flags = _flags(rest)
+    environments = list(entries) if entries is not None else _environments(listed, run, {**file, **flags}, str(path))
+    own = {f.name: getattr(run, f.name) for f in fields(RunArguments)}
+    given = {**(defaults or {}), **file, **flags, **own}
+    given = {key: value for key, value in given.items() if key not in _NOT_KEPT}
+    return Config(run, grpo, model, environments, {**given, "environments": [e.kept() for e in environments]})
 
 
-_ONE_ENVIRONMENT = ("url", "env_name", "split", "num_tasks", "resume")
-
-
-def _environments(entries: Any, run: RunArguments, where: str) -> list[EnvironmentConfig]:
-    if entries is not None and run.url is not None:
-        raise ConfigurationError("give --url or a list of environments, not both")
+def _environments(entries: Any, run: RunArguments, given: Mapping[str, Any], where: str) -> list[EnvironmentConfig]:
+    if entries is not None and (both := [key for key in OF_ONE_ENVIRONMENT if key in given]):
+        raise ConfigurationError(f"{both[0]} is of the one environment at --url; give that or a list, not both")
     if run.url is not None:
-        return [EnvironmentConfig(url=run.url, env_name=run.env_name, split=run.split, num_tasks=run.num_tasks)]
+        return [EnvironmentConfig(**{key: getattr(run, key) for key in OF_ONE_ENVIRONMENT})]
     if not isinstance(entries, list) or not entries:
         raise ConfigurationError("no environment: give --url, or a list under environments: in the --config file")
-    known = {f.name for f in fields(EnvironmentConfig)}
-    found = []
-    for entry in entries:
-        if not isinstance(entry, dict):
-            raise ConfigurationError(f"{where}: an entry of environments is a mapping with a url, not {entry!r}")
-        for key in entry:
-            _check_key(str(key), known, f"{where}, environments")
-        found.append(EnvironmentConfig(**entry))
-    return found
+    places = [f"{where}, environments[{at}]" for at in range(len(entries))]
+    return [EnvironmentConfig.of(entry, place) for entry, place in zip(entries, places, strict=True)]
 
 
 def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
-    for at, word in enumerate(arguments):
-        if word == "--config" and at + 1 < len(arguments):
-            return arguments[:at] + arguments[at + 2 :], Path(arguments[at + 1])
-        if word.startswith("--config="):
-            return arguments[:at] + arguments[at + 1 :], Path(word.partition("=")[2])
-    return arguments, None
+    taken = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    taken.add_argument("--config", type=Path)
+    try:
+        found, rest = taken.parse_known_args(arguments)
+    except argparse.ArgumentError:
+        raise ConfigurationError("--config takes the path of a YAML file") from None
+    return rest, found.config
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -224,61 +144,37 @@ def _read(path: Path) -> dict[str, Any]:
         file = yaml.safe_load(path.read_text())
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from None
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigurationError(f"{path}{line} is no YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is no YAML: {_one_line(error)}") from None
+    if file is None:
+        raise ConfigurationError(f"{path} is empty")
     if not isinstance(file, dict):
         raise ConfigurationError(f"{path} is no mapping of keys to values")
     return {str(key): value for key, value in file.items()}
 
 
-def _check_key(key: str, known: set[str], where: str) -> None:
-    if key not in known:
-        near = difflib.get_close_matches(key, sorted(known), 1)
-        raise ConfigurationError(f"{where}: unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+def _as_flag(action: argparse.Action, value: Any, where: str) -> Any:
+    """A value of the file as a flag would give it: in text, since argparse checks the type of no other default."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list | dict):
+        if type(value).__name__ not in str(_HINTS[action.dest]):
+            raise ConfigurationError(f"{where}: {action.dest} is one value, not a {type(value).__name__}")
+        return value
+    if value is False and "no" in (action.choices or ()):
+        return "no"  # YAML takes a bare no for false
+    return value if isinstance(value, bool) and action.type is string_to_bool else str(value)
 
 
 def _flags(arguments: Sequence[str]) -> dict[str, Any]:
-    """The flags as keys and values, for the record."""
-    flags: dict[str, Any] = {}
-    for at, word in enumerate(arguments):
-        if word.startswith("--"):
-            key, given, value = word[2:].partition("=")
-            following = (
-                arguments[at + 1] if at + 1 < len(arguments) and not arguments[at + 1].startswith("--") else "true"
-            )
-            flags[key] = yaml.safe_load(value if given else following)
-    return flags
-
-
-def filled(text: str) -> str:
-    """The text with each `${VARIABLE}` replaced. Raises ConfigurationError for one that is not set."""
-
-    def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
-            raise ConfigurationError(f"the environment variable {match[1]} is not set, and {text!r} needs it")
-        return found
-
-    return _VARIABLE.sub(value, text)
-
-
-def _secret(name: str, value: Any) -> str | tuple[str, Sequence[str]]:
-    variable, domains = (value.get("variable"), value.get("domains")) if isinstance(value, dict) else (value, None)
-    secret = os.environ.get(str(variable))
-    if secret is None:
-        raise ConfigurationError(
-            f"the environment variable {variable} is not set, and the secret {name!r} is taken from it"
-        )
-    return secret if domains is None else (secret, list(domains))
-
-
-def _without_secrets(entry: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in entry.items() if value is not None}
-    if isinstance(kept.get("headers"), dict):
-        kept["headers"] = {k: v if _VARIABLE.search(str(v)) else "(not kept)" for k, v in kept["headers"].items()}
-    if isinstance(kept.get("url"), str):
-        kept["url"] = re.sub(r"//[^/@]*@", "//", kept["url"])
-    return kept
+    """What the flags set, and nothing else, as keys and values."""
+    parser = _parser()
+    for action in parser._actions:
+        action.default = argparse.SUPPRESS
+    return dict(vars(parser.parse_known_args(list(arguments))[0]))
 
 
 def _one_line(error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from trainer.flags import Flags
 from trainer.ors.errors import ConfigurationError
 from trainer.run import rotate
 
@@ -37,9 +37,9 @@ RECIPE: dict[str, Any] = {
 STEPS = 50
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Flags:
     """The demo's own few flags."""
-    flags = argparse.ArgumentParser(
+    flags = Flags(
         prog="ors-train demo",
         description="Trains a small model on the echo environment over HTTP, with held-out tasks before and after.",
         epilog="example: ors-train demo --seed 1 --output_dir runs/seed-1",
@@ -54,30 +54,29 @@ def parser() -> argparse.ArgumentParser:
         "--eval_rollouts", type=int, default=4, help="sampled rollouts of each held-out task (default 4)"
     )
     flags.add_argument("--resume", action="store_true", help="go on with the run in the folder")
-    flags.add_argument("--debug", action="store_true", help="tracebacks")
     return flags
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the demo; the exit status."""
     flags = parser().parse_args(arguments)
+    for key in ("steps", "eval_rollouts"):
+        if getattr(flags, key) < 1:
+            raise ConfigurationError(f"--{key} is at least 1, not {getattr(flags, key)}")
     from trainer.callbacks import console
 
     screen = console()
-    if flags.steps < 1:
-        raise ConfigurationError(f"--steps is at least 1, not {flags.steps}")
-    if not flags.resume:
-        earlier = rotate(flags.output_dir)
-        if earlier is not None:
-            screen.print(f"the earlier run is now in {earlier}")
     with echo_server() as url:
         screen.print(f"the echo environment is served at {url}")
         import torch
 
-        from trainer.config import EnvironmentConfig, load
+        from trainer.arguments import EnvironmentConfig
+        from trainer.config import load
         from trainer.train import run
 
         torch.set_num_threads(1)  # two are slower than one for a model this small
+        if not flags.resume and (earlier := rotate(flags.output_dir)) is not None:
+            screen.print(f"the earlier run is now in {earlier}")
         echo = EnvironmentConfig(url=url, env_name="echo", eval_split="test", unfinished_reward=0.0)
         given = {
             **RECIPE,
@@ -94,6 +93,7 @@ def main(arguments: Sequence[str]) -> int:
 @contextmanager
 def echo_server() -> Iterator[str]:
     """The echo environment, served by a process of its own on a free port, until the block ends."""
+    _go_straight_to("127.0.0.1")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -111,6 +111,13 @@ def echo_server() -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
+
+
+def _go_straight_to(host: str) -> None:
+    """What the user has set for other environments must not send the demo elsewhere."""
+    os.environ.pop("OPENREWARD_SESSION_URL", None)
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), host]))
 
 
 def _await_health(server: subprocess.Popen[bytes], url: str, log: int) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from trainer.ors.errors import ConfigurationError
+from trainer.flags import Flags
+from trainer.ors.errors import ConfigurationError, EnvironmentFailure
+
+if TYPE_CHECKING:
+    from trainer.config import Config
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Flags:
     """The flags of `eval`."""
-    flags = argparse.ArgumentParser(
+    flags = Flags(
         prog="ors-train eval",
         description="Plays the tasks of a split with a model: success rate with a 95 % interval, sampled and greedy.",
         epilog="example: ors-train eval --model runs/demo/model --url http://127.0.0.1:8000 --env_name echo",
@@ -24,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--url", help="URL of an ORS server")
     where.add_argument("--config", help="a file of ors-train train: its environments and generation settings")
     flags.add_argument("--env_name", help="the environment on a server that hosts several")
-    flags.add_argument("--split", default="test", help="the split to play (default test)")
+    flags.add_argument("--split", help="the split to play (default: what the file says to evaluate on, or test)")
     flags.add_argument("--num_tasks", type=int, help="play only the first so many tasks")
     flags.add_argument("--rollouts", type=int, default=4, help="sampled rollouts of each task (default 4)")
     flags.add_argument(
@@ -37,38 +42,27 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--max_tool_calling_iterations", type=int, help="turns with tool calls")
     flags.add_argument("--json", type=Path, metavar="FILE", help="write the result as JSON")
     flags.add_argument("--rollouts_file", type=Path, metavar="FILE", help="append every rollout as a line of JSON")
-    flags.add_argument("--debug", action="store_true", help="tracebacks")
     return flags
 
 
 def main(arguments: Sequence[str]) -> int:
     """Evaluate, print a line, and write JSON where asked."""
     flags = parser().parse_args(arguments)
-    if flags.rollouts < 1:
-        raise ConfigurationError(f"--rollouts is at least 1, not {flags.rollouts}")
+    for key in ("rollouts", "batch", "num_tasks"):
+        value = getattr(flags, key)
+        if value is not None and value < 1:
+            raise ConfigurationError(f"--{key} is at least 1, not {value}")
+    for path in (flags.json, flags.rollouts_file):
+        _check_writable(path)
     from trainer.callbacks import console
-    from trainer.config import load
-    from trainer.evaluate import evaluate
+    from trainer.environments import environments
+    from trainer.evaluate import evaluate, summary
     from trainer.ors import loop
-    from trainer.train import build, environments, summary
+    from trainer.train import build
 
+    screen = console()
     with tempfile.TemporaryDirectory() as scratch:
-        given = {
-            "output_dir": scratch,
-            "model_name_or_path": flags.model,
-            "per_device_eval_batch_size": flags.batch,
-            "per_device_train_batch_size": flags.batch,
-            "num_generations": flags.batch,
-        }
-        for key in ("temperature", "max_completion_length", "max_tool_calling_iterations"):
-            if getattr(flags, key) is not None:
-                given[key] = getattr(flags, key)
-        words = ["--config", flags.config] if flags.config else ["--url", flags.url]
-        words += ["--env_name", flags.env_name] if flags.env_name else []
-        config = load(words, given, overrides=given)
-        entries = [replace(e, split=flags.split, num_tasks=flags.num_tasks, weight=None) for e in config.environments]
-        config = replace(config, environments=entries)
-        screen = console()
+        config = _config(flags, scratch)
         try:
             found = environments(config)
             trainer = build(config, found, flags.rollouts_file, screen.print)
@@ -79,9 +73,60 @@ def main(arguments: Sequence[str]) -> int:
                 success_at=flags.success_at,
                 seed=flags.seed,
             )
+            if away := loop.outages():
+                raise EnvironmentFailure("unreachable", f"the evaluation is not whole: {away[0].last_error}")
         finally:
             loop.close_all()
     print(f"{flags.model} on {result['split']}: {summary(result)}")
     if flags.json is not None:
         flags.json.write_text(json.dumps(result, indent=1) + "\n")
     return 0
+
+
+def _config(flags: Any, scratch: str) -> Config:
+    from trainer.config import load
+
+    given = {
+        "output_dir": scratch,
+        "model_name_or_path": flags.model,
+        "per_device_eval_batch_size": flags.batch,
+        **_NO_TRAINING,
+    }
+    for key in ("temperature", "max_completion_length", "max_tool_calling_iterations"):
+        if getattr(flags, key) is not None:
+            given[key] = getattr(flags, key)
+    words = ["--config", flags.config] if flags.config else ["--url", flags.url]
+    words += ["--env_name", flags.env_name] if flags.env_name else []
+    config = load(words, overrides=given)
+    run = config.run
+    entries = [
+        replace(
+            entry,
+            split=flags.split or entry.eval_split or run.eval_split or "test",
+            num_tasks=flags.num_tasks or (None if flags.split else entry.eval_tasks or run.eval_tasks),
+            indices=None,
+            weight=None,
+            eval_split=None,
+        )
+        for entry in config.environments
+    ]
+    return replace(config, environments=entries, run=replace(run, eval_split=None))
+
+
+# A file of a training run may say anything of these; nothing of it must matter here.
+_NO_TRAINING: dict[str, Any] = {
+    "per_device_train_batch_size": 2,
+    "num_generations": 2,
+    "gradient_accumulation_steps": 1,
+    "generation_batch_size": None,
+    "steps_per_generation": None,
+    "eval_strategy": "no",
+    "beta": 0.0,
+    "report_to": "none",
+}
+
+
+def _check_writable(path: Path | None) -> None:
+    """An evaluation can take hours: that its result has nowhere to go is said before."""
+    if path is not None and not (path.parent.is_dir() and not path.is_dir() and os.access(path.parent, os.W_OK)):
+        raise ConfigurationError(f"{path} cannot be written")

@@ -81,6 +81,16 @@ def evaluate(
     }
 
 
+def summary(result: Evaluation) -> str:
+    """An evaluation in a line."""
+    sampled, greedy = result["sampled"], result["greedy"]
+    return (
+        f"success {sampled['success']:.3f} sampled (95 % {sampled['low']:.2f} to {sampled['high']:.2f}, "
+        f"{result['tasks']} tasks, {sampled['n']} rollouts, {sampled['scored']:.0%} scored), "
+        f"{greedy['success']:.3f} greedy"
+    )
+
+
 def rate(scores: Sequence[Score], success_at: float) -> Rate:
     """The success rate of rollouts. Those that the environment failed before a score came say nothing of the model and
     are left out; an unscored rollout of any other kind is no success."""
@@ -113,7 +123,7 @@ def interval(tasks: Sequence[Sequence[bool]]) -> tuple[float, float]:
         return 0.0, 1.0
     p = sum(sum(task) for task in tasks) / n
     size = float(len(tasks))
-    if 0 < p < 1 and len(tasks) > 1:
+    if 0 < p < 1 and 1 < len(tasks) < n:
         spread = math.fsum((sum(task) - p * len(task)) ** 2 for task in tasks) * len(tasks) / (len(tasks) - 1) / n**2
         size = min(float(n), p * (1 - p) / spread) if spread > 0 else float(n)
     centre = (p + Z**2 / (2 * size)) / (1 + Z**2 / size)

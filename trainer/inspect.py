@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trainer.ors.loop import on_connection
-from trainer.ors.spec import OpenRewardSpec
+from trainer.flags import Flags
+from trainer.report_text import readable
+
+if TYPE_CHECKING:
+    from trainer.ors.sessions import Connection
 
 SHOWN = 600  # characters of a prompt or a schema
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Flags:
     """The flags of `inspect`."""
-    flags = argparse.ArgumentParser(
+    flags = Flags(
         prog="ors-train inspect",
         description="Shows an environment's splits, tasks, tools as the model will see them, and one prompt.",
         epilog="example: ors-train inspect http://127.0.0.1:8000 --env_name echo --split test",
@@ -26,28 +28,40 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--task", type=int, default=0, help="the task whose prompt is shown (default 0)")
     flags.add_argument("--model", help="a folder or hub name: show the prompt as this model's chat template renders it")
     flags.add_argument("--json", action="store_true", help="print everything as JSON")
-    flags.add_argument("--debug", action="store_true", help="tracebacks")
     return flags
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print what the environment offers."""
     flags = parser().parse_args(arguments)
-    found = look(flags.url, flags.env_name, flags.split, flags.task, flags.model)
-    print(json.dumps(found, indent=2) if flags.json else describe(found))
+    from trainer.ors.loop import close_all
+
+    try:
+        found = look(flags.url, flags.env_name, flags.split, flags.task, flags.model)
+    finally:
+        close_all()
+    print(json.dumps(found, indent=2) if flags.json else readable(describe(found)))
     return 0
 
 
 def look(url: str, env_name: str | None, split: str | None, task: int, model: str | None = None) -> dict[str, Any]:
-    """Splits with their number of tasks, one task, the tools as the model sees them, and its prompt."""
-    from trainer.ors.discovery import read_splits, read_tasks
+    """Splits with their number of tasks, one task, the tools as the model sees them, and its prompt.
+
+    Raises:
+        ConfigurationError: no such environment, split, task or model.
+        EnvironmentFailure: the server does not answer, or the task's session cannot be opened.
+    """
+    from trainer.ors.discovery import read_splits
+    from trainer.ors.errors import ConfigurationError
+    from trainer.ors.loop import on_connection
+    from trainer.ors.spec import OpenRewardSpec
 
     spec = OpenRewardSpec(url, env_name=env_name)
     splits = on_connection(spec._endpoint, read_splits)
+    if not splits:
+        raise ConfigurationError(f"{spec.name} at {spec.address} has no splits")
+    sizes = on_connection(spec._endpoint, lambda connection: _sizes(connection, splits))
     chosen = split or splits[0]
-    sizes = {}
-    for name in dict.fromkeys([chosen, *splits]):
-        sizes[name] = len(on_connection(spec._endpoint, lambda c, name=name: read_tasks(c, name)))  # type: ignore[misc]
     spec = OpenRewardSpec(url, env_name=env_name, split=chosen, indices=[task])
     row = spec.train_dataset[0]
     rollout = spec.environment_factory()
@@ -59,21 +73,33 @@ def look(url: str, env_name: str | None, split: str | None, task: int, model: st
     found = {
         "environment": spec.name,
         "address": spec.address,
-        "splits": {name: sizes[name] for name in splits},
+        "splits": sizes,
         "split": chosen,
         "task": {key: value for key, value in row.items() if key != "prompt"},
         "tools": [schema["function"] for schema in schemas],
         "prompt": prompt,
     }
     if model is not None:
-        from transformers import AutoTokenizer
+        from trainer.models import load_tokenizer
 
         chat = [{"role": "user", "content": prompt}]
-        tokenizer = AutoTokenizer.from_pretrained(model)
-        found["rendered"] = tokenizer.apply_chat_template(
+        found["rendered"] = load_tokenizer(model).apply_chat_template(
             chat, tools=schemas, add_generation_prompt=True, tokenize=False
         )
     return found
+
+
+async def _sizes(connection: Connection, splits: Sequence[str]) -> dict[str, int]:
+    from trainer.ors.discovery import read_tasks
+    from trainer.ors.errors import ConfigurationError
+
+    sizes = {}
+    for split in splits:
+        try:
+            sizes[split] = len(await read_tasks(connection, split))
+        except ConfigurationError:  # a split without tasks
+            sizes[split] = 0
+    return sizes
 
 
 def describe(found: dict[str, Any]) -> str:

@@ -30,23 +30,31 @@ def load(
         ConfigurationError: there is no such model, its chat template cannot call tools, or no environment of the run is
             one that the starter can learn.
     """
-    from transformers import AutoTokenizer
-    from trl.chat_template_utils import supports_tool_calling
-
     name = str(config.model.model_name_or_path)
     path = str(_starter(config, factories, tasks, say)) if name == STARTER else name
     where = {"revision": config.model.model_revision, "trust_remote_code": config.grpo.trust_remote_code}
+    tokenizer = load_tokenizer(path, **where)
+    settings = {"attn_implementation": config.model.attn_implementation, "dtype": config.model.dtype, **where}
+    config.grpo.model_init_kwargs = {**settings, **(config.grpo.model_init_kwargs or {})}
+    return path, tokenizer
+
+
+def load_tokenizer(name: str, **where: Any) -> Any:
+    """The tokenizer of a model. Raises ConfigurationError where there is none, or its template cannot call tools."""
+    from transformers import AutoTokenizer
+    from trl.chat_template_utils import supports_tool_calling
+
+    if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise ConfigurationError(f"model {name!r}: there is no such folder")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left", **where)
+        tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", **where)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"model {name!r}: {_first_line(error)}") from error
     if not getattr(tokenizer, "chat_template", None) or not supports_tool_calling(tokenizer):
         raise ConfigurationError(
             f"model {name!r}: its chat template cannot call tools, so it cannot act in environments"
         )
-    settings = {"attn_implementation": config.model.attn_implementation, "dtype": config.model.dtype, **where}
-    config.grpo.model_init_kwargs = {**settings, **(config.grpo.model_init_kwargs or {})}
-    return path, tokenizer
+    return tokenizer
 
 
 def cache() -> Path:
@@ -85,6 +93,8 @@ def _lesson(factory: Factory, rows: list[dict[str, Any]]) -> tuple[Lesson, list[
         return None
     argument, call = next(iter(properties)), getattr(rollout, tools[0].attribute)
     prompt = rollout.reset(**rows[0])
+    if rollout.failure is not None:
+        raise rollout.failure
     fields = [key for key, value in rows[0].items() if isinstance(value, str) and prompt.count(value) == 1]
     for key in fields:
         wrong = call(**{argument: f"{rows[0][key]}-"})

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from trainer.ors.errors import ConfigurationError
+from trainer.report_text import without_userinfo
 
 PACKAGES = ("ors-stack", "torch", "trl", "transformers", "datasets", "openreward", "vllm")
 CONTENT = ("run.json", "metrics.jsonl", "rollouts.jsonl", "eval.json")
@@ -25,7 +30,7 @@ class RunFolder:
     but when a run is taken up again from an earlier step.
 
     Args:
-        path: The folder; made where it does not exist.
+        path: The folder; made where it does not exist, and taken away by `abandon`.
         writes: Whether this process writes.
 
     Raises:
@@ -37,13 +42,27 @@ class RunFolder:
         self._writes = writes
         self._facts: dict[str, Any] = {}
         self._start = time.monotonic()
+        self._made: list[Path] = []
         try:
+            self._made = [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
             probe = path / f".writable-{os.getpid()}"
             probe.touch()
             probe.unlink()
         except OSError as error:
+            self.abandon()
             raise ConfigurationError(f"the run folder {path} cannot be written: {error.strerror}") from None
+
+    def abandon(self) -> None:
+        """Take away what this made, where the run never began."""
+        for folder in self._made:
+            with suppress(OSError):  # somebody has put something there
+                folder.rmdir()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the run was begun by this process."""
+        return bool(self._facts)
 
     @property
     def rollouts(self) -> Path:
@@ -56,14 +75,25 @@ class RunFolder:
 
     def last_checkpoint(self) -> Path | None:
         """The complete checkpoint of the latest step."""
-        found = [p for p in self.path.glob("checkpoint-*") if (p / "trainer_state.json").is_file()]
-        return max(found, key=lambda p: int(p.name.rpartition("-")[2]), default=None)
+        found = [p for p in self.path.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", p.name)]
+        return max((p for p in found if checkpoint_step(p) is not None), key=lambda p: int(p.name[11:]), default=None)
+
+    def recorded(self) -> dict[str, Any]:
+        """What run.json says."""
+        return self._read("run.json")
 
     def begin(self, **facts: Any) -> None:
-        """Say what is run, in run.json. `facts` beside the usual: model, seed, steps, environments, resumed_from."""
+        """Say what is run, in run.json. `facts` beside the usual: model, seed, steps, environments, resumed_from.
+
+        The time that a resumed run took before is counted on.
+        """
+        if self._writes:
+            (self.path / "error.txt").unlink(missing_ok=True)
         versions = {name: _version(name) for name in PACKAGES}
+        spent = self.recorded().get("seconds") or {} if facts.get("resumed_from") is not None else {}
+        self._start -= spent.get("total", 0.0)
         self._facts = {
-            "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "command": _command(),
             "started": _now(),
             "finished": None,
             "status": "running",
@@ -71,7 +101,7 @@ class RunFolder:
             "versions": {name: version for name, version in versions.items() if version},
             "step": 0,
             "resumed_from": None,
-            "seconds": {"total": 0.0, "training": 0.0},
+            "seconds": {"total": 0.0, "training": spent.get("training", 0.0)},
             **facts,
         }
         self.update()
@@ -94,7 +124,7 @@ class RunFolder:
         """Append one step's metrics."""
         if self._writes:
             with (self.path / "metrics.jsonl").open("a") as file:
-                file.write(json.dumps(logs) + "\n")
+                file.write(json.dumps({key: _finite(value) for key, value in logs.items()}) + "\n")
 
     def evaluation(self, moment: str, result: Mapping[str, Any]) -> None:
         """Keep an evaluation, `before` or `after`."""
@@ -102,16 +132,19 @@ class RunFolder:
 
     def evaluations(self) -> dict[str, Any]:
         """The evaluations that were kept."""
-        try:
-            kept = json.loads((self.path / "eval.json").read_text())
-            return kept if isinstance(kept, dict) else {}
-        except (OSError, ValueError):
-            return {}
+        return self._read("eval.json")
 
     def go_back_to(self, step: int) -> None:
-        """Take what came after a step out of metrics and rollouts, since it will happen again, and keep it aside."""
+        """Take what came after a step out of metrics and rollouts, since it will happen again, and keep it aside.
+
+        With it goes an evaluation after training, and one before it that was not brought to its end.
+        """
         if not self._writes:
             return
+        evaluations = self.evaluations()
+        if evaluations.pop("after", None) is not None:
+            self._replace("eval.json", evaluations)
+        evaluated = {"before": -math.inf if "before" in evaluations else math.inf, "after": math.inf}
         for name in ("metrics.jsonl", "rollouts.jsonl"):
             path = self.path / name
             if not path.exists():
@@ -120,8 +153,17 @@ class RunFolder:
             kept = path.with_name(f".{name}.kept")
             with path.open("rb") as lines, kept.open("wb") as stay, aside.open("ab") as leave:
                 for line in lines:
-                    (stay if _step(line) <= step else leave).write(line)
+                    (stay if _moment(line, evaluated) <= step else leave).write(line)
             kept.replace(path)
+            if not aside.stat().st_size:
+                aside.unlink()
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            kept = json.loads((self.path / name).read_text())
+        except (OSError, ValueError):
+            return {}
+        return kept if isinstance(kept, dict) else {}
 
     def _replace(self, name: str, value: Any) -> None:
         if self._writes:
@@ -131,14 +173,32 @@ class RunFolder:
 
 
 def rotate(path: Path) -> Path | None:
-    """Move a folder that holds an earlier run out of the way, to the next free `<name>-<number>`."""
-    if not path.exists() or not any(path.iterdir()):
-        return None
-    number = 1
-    while (other := path.with_name(f"{path.name}-{number}")).exists():
-        number += 1
-    path.rename(other)
+    """Move a folder that holds an earlier run out of the way, to the next free `<name>-<number>`.
+
+    Raises:
+        ConfigurationError: there is something, but no run, or it cannot be moved.
+    """
+    path = Path(os.path.abspath(path))
+    try:
+        if not path.exists() or not any(path.iterdir()):
+            return None
+        if not RunFolder(path).holds_a_run():
+            raise ConfigurationError(f"{path} holds other things than a run: choose another --output_dir")
+        number = 1
+        while (other := path.with_name(f"{path.name}-{number}")).exists():
+            number += 1
+        path.rename(other)
+    except OSError as error:
+        raise ConfigurationError(f"the run folder {path} cannot be used: {error.strerror}") from None
     return other
+
+
+def checkpoint_step(path: Path) -> int | None:
+    """The step that a checkpoint is of, None where the folder holds no whole one."""
+    try:
+        return int(json.loads((path / "trainer_state.json").read_text())["global_step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def describe(environments: Sequence[Mapping[str, Any]]) -> str:
@@ -146,13 +206,24 @@ def describe(environments: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{e['name']} ({e['split']}, {e['num_tasks']} tasks)" for e in environments)
 
 
-def _step(line: bytes) -> float:
-    """The step of a line; a line that a crash cut is of no step that is kept."""
+def _moment(line: bytes, evaluated: Mapping[str, float]) -> float:
+    """The step of a line, or what stands for one where it is of an evaluation. A line that a crash cut is of none."""
     try:
         row = json.loads(line)
-        return float(row["step"]) if row.get("mode") != "eval" else 0.0
+        return evaluated.get(row.get("phase"), float(row["step"]))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return float("inf")
+        return math.inf
+
+
+def _command() -> str:
+    """The command as it may be written down: without a password in a URL, and without a token."""
+    words = ["ors-train" if Path(sys.argv[0]).name == "cli.py" else Path(sys.argv[0]).name, *sys.argv[1:]]
+    return re.sub(r"(--hub[_-]token[= ])\S+", r"\1…", without_userinfo(shlex.join(words)))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no word for what is not a number: the mean of no rewards, say."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _version(name: str) -> str | None:

@@ -6,96 +6,27 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import yaml
 from rich.console import Console
 
 from trainer.callbacks import Journal, ShowProgress, Stopper, StopRequested
-from trainer.evaluate import Evaluation, evaluate
+from trainer.environments import Environments, environments
+from trainer.evaluate import evaluate, summary
 from trainer.ors import loop
-from trainer.ors.errors import ConfigurationError, EnvironmentFailure
-from trainer.ors.mixture import Mixture
+from trainer.ors.errors import ConfigurationError, ORSError
 from trainer.report import ReportError, write_report
-from trainer.run import RunFolder, describe
+from trainer.run import RunFolder, checkpoint_step, describe
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-
-    from trainer.config import Config, EnvironmentConfig
+    from trainer.config import Config
     from trainer.grpo import EnvGRPOTrainer
 
-
-@dataclass(frozen=True)
-class Environments:
-    """What a trainer takes of environments: the three slots, the tasks to evaluate on, and facts for the record."""
-
-    train_dataset: Dataset
-    environment_factory: Any
-    reward_funcs: Any
-    eval_dataset: Dataset | None
-    facts: list[dict[str, Any]]
-
-    @property
-    def all_tasks(self) -> list[dict[str, Any]]:
-        """The rows to train on and those to evaluate on."""
-        return [*self.train_dataset, *(self.eval_dataset or ())]
-
-
-def environments(config: Config) -> Environments:
-    """Ask the environments for their tasks and tools. Raises ORSError where one cannot give them."""
-    entries = config.environments
-    specs = [entry.spec() for entry in entries]
-    for spec in specs:
-        _await(spec, config.run.wait)
-    weights = [entry.weight for entry in entries]
-    if any(weight is None for weight in weights) and any(weight is not None for weight in weights):
-        raise ConfigurationError("give every environment a weight, or none")
-    given = None if weights[0] is None else [float(weight or 0) for weight in weights]
-    mixture = Mixture(specs, weights=given, size=config.run.mixture_size, seed=config.grpo.seed)
-    single = len(specs) == 1 and given is None
-    train = specs[0].train_dataset if single else mixture.train_dataset
-    factory = specs[0].environment_factory if single else mixture.environment_factory
-    reward = specs[0].reward_funcs if single else mixture.reward_funcs
-    facts = [
-        {
-            "name": spec.name,
-            "url": spec.address,
-            "env_name": entry.env_name,
-            "split": spec.split,
-            "num_tasks": len(spec.train_dataset),
-        }
-        for spec, entry in zip(mixture.specs, entries, strict=True)
-    ]
-    return Environments(train, factory, reward, _held_out(config, mixture), facts)
-
-
-def _await(spec: Any, seconds: float) -> None:
-    """Wait for an environment that does not answer yet."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            _ = spec.name
-            return
-        except EnvironmentFailure as failure:
-            if failure.kind not in ("unreachable", "timeout"):
-                raise
-            if time.monotonic() >= deadline:
-                raise EnvironmentFailure(failure.kind, f"{failure}; gave up after {seconds:g} s") from None
-            time.sleep(min(1.0, max(deadline - time.monotonic(), 0.05)))
-
-
-def _held_out(config: Config, mixture: Mixture) -> Dataset | None:
-    def split_of(entry: EnvironmentConfig) -> str | None:
-        return entry.eval_split or config.run.eval_split
-
-    evaluated = [
-        spec.of_split(split, num_tasks=entry.eval_tasks or config.run.eval_tasks)
-        for spec, entry in zip(mixture.specs, config.environments, strict=True)
-        if (split := split_of(entry)) is not None
-    ]
-    return Mixture(evaluated, seed=0).train_dataset if evaluated else None
+Say = Callable[[str], None]
+End = tuple[str, str, int]
+"""How a run ended: its status, its message, the command's exit status."""
 
 
 def run(config: Config, console: Console) -> int:
@@ -107,120 +38,54 @@ def run(config: Config, console: Console) -> int:
 
     Raises:
         ConfigurationError: before anything was done, where something asked for cannot be.
-        EnvironmentFailure: before the first step, where an environment does not answer.
+        EnvironmentFailure: before anything was done, where an environment does not answer.
     """
     main = int(os.environ.get("RANK", "0")) == 0
     folder = RunFolder(Path(config.grpo.output_dir), writes=main)
-    checkpoint = _checkpoint(config, folder)
-    found = environments(config)
 
     def say(line: str) -> None:
         if main:
-            console.print(line, markup=False)
+            console.print(line)
 
-    folder.begin(
-        model=config.model.model_name_or_path,
-        seed=config.grpo.seed,
-        environments=found.facts,
-        steps=config.grpo.max_steps,
-        resumed_from=None if checkpoint is None else int(checkpoint.name.rpartition("-")[2]),
-    )
-    if main:
-        config.save(folder.path / "config.yaml")
-    say(f"environments: {describe(found.facts)}")
     status, message, code = "failed", "", 1
     stopper = Stopper(config.run.outage_timeout, say)
     progress = ShowProgress(console if main else Console(quiet=True))
     try:
         with stopper:
+            checkpoint = _checkpoint(config, folder)
+            if checkpoint is not None and _nothing_left(config, folder):
+                say(f"{folder.path} is finished: there is nothing to go on with")
+                return 0
+            found = environments(config)
+            say(f"environments: {describe(found.facts)}")
             trainer = build(config, found, folder.rollouts, say)
             for callback in (Journal(folder), stopper, progress):
                 trainer.add_callback(callback)
-            status, message, code = _train(config, trainer, found.eval_dataset, folder, checkpoint, stopper, say)
+            _begin(config, found, folder, checkpoint, main)
+            status, message, code = _train(config, trainer, found, folder, checkpoint, stopper, say)
+            trainer.end()
     except StopRequested as request:
-        status, message, code = "interrupted", f"{request}: stopped at once", 128 + request.number
+        status, message, code = "interrupted", f"stopped at once by {request}", 128 + request.number
     except BaseException as error:
         message = " ".join(f"{type(error).__name__}: {error}".split())
-        if not isinstance(error, ConfigurationError):
+        if folder.begun and not isinstance(error, ORSError):
             (folder.path / "error.txt").write_text(traceback.format_exc())
+            error.add_note(f"the traceback is in {folder.path / 'error.txt'}")
         raise
     finally:
         progress.stop()
         loop.close_all()
-        folder.end(status, message)
-        if main:
-            _report(folder, say)
-    if message:
-        say(f"{status}: {message}")
+        if folder.begun:
+            folder.end(status, message)
+            if main:
+                _report(folder, say)
+        elif main:
+            folder.abandon()
+    say(f"{status}: {message or f'{trainer.state.global_step} steps; all of it is in {folder.path}'}")
     return code
 
 
-def _train(
-    config: Config,
-    trainer: EnvGRPOTrainer,
-    held_out: Dataset | None,
-    folder: RunFolder,
-    checkpoint: Path | None,
-    stopper: Stopper,
-    say: Callable[[str], None],
-) -> tuple[str, str, int]:
-    """Evaluate, train, evaluate. Returns the run's status, its message and the exit status."""
-    step = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2])
-    if checkpoint is not None:
-        say(f"going on from step {step} ({checkpoint})")
-        folder.go_back_to(step)
-    if held_out is not None and "before" not in folder.evaluations() and checkpoint is None:
-        _evaluate(config, trainer, held_out, folder, "before", say)
-    start = time.monotonic()
-    try:
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
-    finally:
-        folder.trained(time.monotonic() - start)
-    folder.update(step=trainer.state.global_step, steps=trainer.state.max_steps)
-    if stopper.signal is not None:
-        return "interrupted", f"stopped by a signal after step {trainer.state.global_step}", 128 + stopper.signal
-    if stopper.outage is not None:
-        away = stopper.outage
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(away.since))
-        return "failed", f"{away.name} has been away since {since}; the last it said: {away.last_error}", 1
-    trainer.save_model(str(folder.path / "model"))
-    if held_out is not None:
-        _evaluate(config, trainer, held_out, folder, "after", say)
-    trainer.end()
-    return "finished", "", 0
-
-
-def _evaluate(
-    config: Config,
-    trainer: EnvGRPOTrainer,
-    held_out: Dataset,
-    folder: RunFolder,
-    moment: str,
-    say: Callable[[str], None],
-) -> None:
-    result = evaluate(
-        trainer,
-        held_out,
-        rollouts_per_task=config.run.eval_rollouts,
-        success_at=config.run.success_at,
-        seed=config.grpo.seed,
-        phase=moment,
-    )
-    folder.evaluation(moment, result)
-    say(f"{moment} training, {result['split']}: {summary(result)}")
-
-
-def summary(result: Evaluation) -> str:
-    """An evaluation in a line."""
-    sampled, greedy = result["sampled"], result["greedy"]
-    return (
-        f"success {sampled['success']:.3f} sampled (95 % {sampled['low']:.2f} to {sampled['high']:.2f}, "
-        f"{result['tasks']} tasks, {sampled['n']} rollouts, {sampled['scored']:.0%} scored), "
-        f"{greedy['success']:.3f} greedy"
-    )
-
-
-def build(config: Config, found: Environments, rollout_log: Path | None, say: Callable[[str], None]) -> EnvGRPOTrainer:
+def build(config: Config, found: Environments, rollout_log: Path | None, say: Say) -> EnvGRPOTrainer:
     """The trainer with its model. Raises ConfigurationError where the two and the environments do not go together."""
     from transformers import PrinterCallback, ProgressCallback
     from transformers.utils.logging import disable_progress_bar
@@ -239,6 +104,7 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Ca
             processing_class=tokenizer,
             args=config.grpo,
             train_dataset=found.train_dataset,
+            eval_dataset=found.eval_dataset if config.grpo.eval_strategy != "no" else None,
             environment_factory=found.environment_factory,
             reward_funcs=found.reward_funcs,
             peft_config=get_peft_config(config.model),
@@ -255,21 +121,96 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Ca
 def _checkpoint(config: Config, folder: RunFolder) -> Path | None:
     """Where to go on from. Raises ConfigurationError where a run would be mixed with an earlier one."""
     resume = config.run.resume
-    if resume is None:
-        if folder.holds_a_run():
-            raise ConfigurationError(
-                f"{folder.path} holds a run: --resume auto goes on with it, another --output_dir starts a new one"
-            )
-        return None
     if resume == "auto":
         return folder.last_checkpoint()
-    path = Path(resume)
-    if not (path / "trainer_state.json").is_file():
-        raise ConfigurationError(f"--resume {resume}: there is no checkpoint")
+    path = None if resume is None else Path(resume)
+    if path is not None and checkpoint_step(path) is None:
+        last = RunFolder(path).last_checkpoint() if path.is_dir() else None
+        raise ConfigurationError(f"--resume {resume} is no checkpoint" + (f"; {last} is one" if last else ""))
+    if folder.holds_a_run() and (path is None or path.resolve().parent != folder.path.resolve()):
+        raise ConfigurationError(
+            f"{folder.path} holds a run: --resume auto goes on with it, another --output_dir starts a new one"
+        )
     return path
 
 
-def _report(folder: RunFolder, say: Callable[[str], None]) -> None:
+def _nothing_left(config: Config, folder: RunFolder) -> bool:
+    """Whether a finished run is asked for no more steps than it has taken."""
+    record = folder.recorded()
+    if config.run.resume != "auto" or record.get("status") != "finished":
+        return False
+    if config.grpo.max_steps > 0:
+        return bool(record.get("step", 0) >= config.grpo.max_steps)
+    before = yaml.safe_load((folder.path / "config.yaml").read_text())
+    return all(before.get(key) == config.given.get(key) for key in ("max_steps", "num_train_epochs"))
+
+
+def _begin(config: Config, found: Environments, folder: RunFolder, checkpoint: Path | None, main: bool) -> None:
+    folder.begin(
+        model=config.model.model_name_or_path,
+        seed=config.grpo.seed,
+        environments=found.facts,
+        steps=config.grpo.max_steps,
+        resumed_from=None if checkpoint is None else checkpoint_step(checkpoint),
+    )
+    if main:
+        config.save(folder.path / "config.yaml")
+
+
+def _train(
+    config: Config,
+    trainer: EnvGRPOTrainer,
+    found: Environments,
+    folder: RunFolder,
+    checkpoint: Path | None,
+    stopper: Stopper,
+    say: Say,
+) -> End:
+    """Evaluate, train, evaluate."""
+    if config.run.resume is not None:
+        step = 0 if checkpoint is None else checkpoint_step(checkpoint) or 0
+        say(
+            f"going on from step {step} ({checkpoint})" if checkpoint else "no checkpoint to go on from: from the start"
+        )
+        folder.go_back_to(step)
+    if checkpoint is None and "before" not in folder.evaluations():
+        _evaluate(config, trainer, found, folder, "before", say)
+    start = time.monotonic()
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+    finally:
+        folder.trained(time.monotonic() - start)
+    step = trainer.state.global_step
+    folder.update(step=step, steps=trainer.state.max_steps)
+    if stopper.signal is not None:
+        return "interrupted", f"stopped by a signal after step {step}; --resume auto goes on", 128 + stopper.signal
+    if stopper.outage is not None:
+        away = stopper.outage
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(away.since))
+        return "failed", f"{away.name} has been away since {since}; the last it said: {away.last_error}", 1
+    trainer.save_model(str(folder.path / "model"))
+    _evaluate(config, trainer, found, folder, "after", say)
+    return "finished", "", 0
+
+
+def _evaluate(
+    config: Config, trainer: EnvGRPOTrainer, found: Environments, folder: RunFolder, moment: str, say: Say
+) -> None:
+    if found.eval_dataset is None:
+        return
+    result = evaluate(
+        trainer,
+        found.eval_dataset,
+        rollouts_per_task=config.run.eval_rollouts,
+        success_at=config.run.success_at,
+        seed=config.grpo.seed,
+        phase=moment,
+    )
+    folder.evaluation(moment, result)
+    say(f"{moment} training, {result['split']}: {summary(result)}")
+
+
+def _report(folder: RunFolder, say: Say) -> None:
     try:
         say(f"report: {write_report(folder.path)}")
     except ReportError as error:
