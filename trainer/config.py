@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Any, NoReturn
 
 import torch
 import yaml
-from transformers.hf_argparser import string_to_bool
 from trl import GRPOConfig, ModelConfig, TrlParser
 
 from trainer.arguments import OF_ONE_ENVIRONMENT, EnvironmentConfig, RunArguments, check_key
@@ -93,9 +93,11 @@ def load(
     texts = {key: _as_flag(actions[key], value, str(path)) for key, value in file.items()}
     parser.set_defaults_with_config(**{**DEFAULTS, **machine, **(defaults or {}), **texts, **(overrides or {})})
     try:
-        run, grpo, model, unknown = parser.parse_args_into_dataclasses(
-            rest, return_remaining_strings=True, look_for_args_file=False
-        )
+        with warnings.catch_warnings():  # TRL's own default of that field
+            warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
+            run, grpo, model, unknown = parser.parse_args_into_dataclasses(
+                rest, return_remaining_strings=True, look_for_args_file=False
+            )
     except ConfigurationError:
         raise
     except (ValueError, TypeError) as error:
@@ -166,7 +168,7 @@ def _as_flag(action: argparse.Action, value: Any, where: str) -> Any:
         return value
     if value is False and "no" in (action.choices or ()):
         return "no"  # YAML takes a bare no for false
-    return value if isinstance(value, bool) and action.type is string_to_bool else str(value)
+    return str(value)
 
 
 def _flags(arguments: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A server with environments for tests of the command line. What happens on it is a line in the file of variable DIARY."""
+"""A server with environments for tests of the command line, which keeps a diary in the file that DIARY names."""
 
 from __future__ import annotations
 

@@ -1,0 +1,301 @@
+"""Keys, flags and files of a run: what is understood, what is refused in one line, and what is written down."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from trl import GRPOConfig, ModelConfig
+
+from trainer import config
+from trainer.arguments import EnvironmentConfig, RunArguments
+from trainer.config import Config, load
+from trainer.ors.errors import ConfigurationError
+from trainer.train_command import without_debug
+
+MODEL = ("--model_name_or_path", "some/model")
+ONE = (*MODEL, "--url", "http://127.0.0.1:1")
+
+
+def written(path: Path, **keys: Any) -> list[str]:
+    """The command line of a run whose file has these keys."""
+    path.write_text(yaml.safe_dump({"model_name_or_path": "some/model", **keys}))
+    return ["--config", str(path)]
+
+
+def refused(*words: str) -> str:
+    """What is said of a command line that is refused: one line."""
+    with pytest.raises(ConfigurationError) as refusal:
+        load(words)
+    said = str(refusal.value)
+    assert said and "\n" not in said
+    return said
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "run.yaml"
+
+
+def entry(file: Path, **keys: Any) -> Config:
+    return load(written(file, environments=[{"url": "http://127.0.0.1:1", **keys}]))
+
+
+def entry_refused(file: Path, **keys: Any) -> str:
+    return refused(*written(file, environments=[{"url": "http://127.0.0.1:1", **keys}]))
+
+
+def test_every_field_of_trl_and_of_ours_is_a_flag_and_a_key() -> None:
+    parser = config._parser()
+    flags = {option for action in parser._actions for option in action.option_strings}
+    keys = {action.dest for action in parser._actions}
+    for kind in (GRPOConfig, ModelConfig, RunArguments):
+        for f in fields(kind):
+            if f.init:
+                assert f"--{f.name}" in flags
+                assert f.name in keys
+
+
+def test_a_file_sets_fields_of_every_kind(file: Path) -> None:
+    words = written(
+        file,
+        environments=[{"url": "http://127.0.0.1:1"}],
+        learning_rate="5e-4",
+        max_steps=7,
+        save_strategy=False,  # what YAML makes of a bare no
+        report_to=["trackio"],
+        model_init_kwargs={"dtype": "float32"},
+        shuffle_dataset=False,
+        dtype="float32",
+        lora_target_modules=["q_proj", "v_proj"],
+        eval_rollouts=2,
+    )
+    found = load(words)
+    assert found.grpo.learning_rate == 5e-4
+    assert found.grpo.max_steps == 7
+    assert found.grpo.save_strategy == "no"
+    assert found.grpo.report_to == ["trackio"]
+    assert found.grpo.model_init_kwargs == {"dtype": "float32"}
+    assert found.grpo.shuffle_dataset is False
+    assert found.model.dtype == "float32"
+    assert found.model.lora_target_modules == ["q_proj", "v_proj"]
+    assert found.run.eval_rollouts == 2
+
+
+def test_flags_win_over_the_file(file: Path) -> None:
+    words = written(file, max_steps=7, url="http://127.0.0.1:1")
+    assert load([*words, "--max-steps=9"]).grpo.max_steps == 9
+    assert load(["--max_steps", "9", *words]).grpo.max_steps == 9
+    assert load([f"--config={file}", "--no_shuffle_dataset"]).grpo.shuffle_dataset is False
+
+
+def test_without_a_gpu_the_defaults_fit_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert load(ONE).grpo.use_cpu
+    assert load(ONE).grpo.report_to == []
+    assert load([*ONE, "--gradient_checkpointing", "true"]).grpo.gradient_checkpointing
+
+
+def test_an_unknown_key_is_refused_with_the_one_that_was_meant(file: Path) -> None:
+    assert "run.yaml: unknown key 'max_step'; did you mean 'max_steps'?" in refused(*written(file, max_step=3))
+    assert refused(*ONE, "--lerning_rate", "1") == (
+        "the command line: unknown key 'lerning_rate'; did you mean 'learning_rate'?"
+    )
+    assert "unknown key 'splt'; did you mean 'split'?" in entry_refused(file, splt="train")
+    assert "environments[0]" in entry_refused(file, splt="train")
+    assert "'12' belongs to no flag" in refused(*ONE, "12")
+    assert "unknown key 'help'" in refused(*written(file, help=True))
+
+
+def test_a_flag_is_never_guessed_from_its_beginning() -> None:
+    assert "unknown key 'max_step'" in refused(*ONE, "--max_step", "3")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"max_steps": "soon"}, "--max_steps: invalid int value: 'soon'"),
+        ({"max_steps": 2.5}, "--max_steps"),
+        ({"max_steps": True}, "--max_steps"),
+        ({"max_steps": [1]}, "max_steps is one value, not a list"),
+        ({"wait": "long"}, "--wait: invalid float value: 'long'"),
+        ({"num_tasks": 2.5, "url": "http://h"}, "--num_tasks"),
+        ({"output_dir": {"a": 1}}, "output_dir is one value, not a dict"),
+        ({"shuffle_dataset": 3}, "--shuffle_dataset"),
+        ({"save_strategy": "often"}, "often"),
+        ({"eval_rollouts": 0}, "eval_rollouts is at least 1, not 0"),
+        ({"eval_tasks": 0}, "eval_tasks is at least 1, not 0"),
+        ({"wait": -1}, "wait is a number of seconds, not -1.0"),
+        ({"num_generations": 3, "url": "http://h"}, "num_generations"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_by_its_key(file: Path, keys: dict[str, Any], said: str) -> None:
+    assert said in refused(*written(file, **keys))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("num_tasks", "many", "num_tasks is a whole number, not str"),
+        ("num_tasks", True, "num_tasks is a whole number, not True"),
+        ("indices", 3, "indices is a list of whole numbers, not 3"),
+        ("indices", [1, "2"], "indices is a list of whole numbers"),
+        ("weight", "heavy", "weight is a number, not str"),
+        ("split", 5, "split is text, not 5"),
+        ("headers", ["a"], "headers is a mapping"),
+        ("open_timeout", None, "open_timeout is a number, not NoneType"),
+        ("eval_tasks", 0, "eval_tasks is at least 1, not 0"),
+        ("name", "owner/name", "an entry of environments has a url, or the name of one in the catalog"),
+    ],
+)
+def test_a_value_of_an_environment_that_does_not_fit_is_refused(file: Path, key: str, value: Any, said: str) -> None:
+    assert said in entry_refused(file, **{key: value})
+
+
+def test_a_number_that_yaml_takes_for_text_is_a_number(file: Path) -> None:
+    assert entry(file, weight="5e-1").environments[0].weight == 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("# nothing\n", "is empty"),
+        ("- a\n- b\n", "is no mapping of keys to values"),
+        ("max_steps: [1\nmore: 2\n", ", line 2 is no YAML"),
+        ("a: b: c\n", ", line 1 is no YAML"),
+        ("\x00", "is no YAML"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_named(file: Path, text: str, said: str) -> None:
+    file.write_text(text)
+    told = refused("--config", str(file))
+    assert told.startswith(str(file))
+    assert said in told
+
+
+def test_a_file_that_cannot_be_read_is_named(file: Path) -> None:
+    assert refused("--config", str(file)) == f"{file}: No such file or directory"
+    assert refused("--config", str(file.parent)) == f"{file.parent}: Is a directory"
+    file.write_bytes(b"\xff\xfe\xff")
+    assert "is no YAML" in refused("--config", str(file))
+    assert refused("--config") == "--config takes the path of a YAML file"
+
+
+def test_a_run_needs_a_model_and_environments(file: Path) -> None:
+    assert refused("--url", "http://h").startswith("no model")
+    assert refused(*MODEL).startswith("no environment")
+    assert refused(*written(file, environments=[])).startswith("no environment")
+    assert "an entry is a mapping with a url, not str" in refused(*written(file, environments=["http://h"]))
+
+
+def test_one_environment_or_a_list_but_not_both(file: Path) -> None:
+    words = written(file, environments=[{"url": "http://h"}])
+    for flag in ("--url", "--env_name", "--split"):
+        assert "not both" in refused(*words, flag, "x")
+    assert "num_tasks is of the one environment at --url" in refused(*words, "--num_tasks", "3")
+    assert "not both" in refused(*written(file, environments=[{"url": "http://h"}], split="test"))
+
+
+def test_one_environment_takes_its_keys_from_flags() -> None:
+    (only,) = load([*ONE, "--env_name", "echo", "--split", "test", "--num_tasks", "3"]).environments
+    assert only == EnvironmentConfig(url="http://127.0.0.1:1", env_name="echo", split="test", num_tasks=3)
+
+
+@pytest.mark.parametrize("key", ["api_key", "hf_token"])
+def test_a_key_is_given_by_variable_alone(file: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    for literal in ("hunter2", "hunter2${A}"):
+        said = entry_refused(file, **{key: literal})
+        assert said == f"{key} takes ${{VARIABLE}}, so that the key itself stands in no file"
+    monkeypatch.setenv("MY_KEY", "hunter2")
+    sent = entry(file, **{key: "${MY_KEY}"}).environments[0].spec()._endpoint
+    assert "hunter2" in (sent.api_key or "") + str(sent.headers)
+
+
+def test_a_credential_in_a_header_or_a_url_is_given_by_variable(file: Path) -> None:
+    assert "headers: Authorization takes ${VARIABLE}" in entry_refused(file, headers={"Authorization": "hunter2"})
+    assert "headers: X-Api-Key takes" in entry_refused(file, headers={"X-Api-Key": "hunter2"})
+    said = refused(*written(file, environments=[{"url": "http://me:hunter2@h"}]))
+    assert "the password in the URL takes ${VARIABLE}" in said
+    assert "hunter2" not in said
+    assert entry(file, headers={"X-Team": "blue"}).environments[0].headers == {"X-Team": "blue"}
+
+
+def test_a_variable_that_is_missing_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SUCH", raising=False)
+    monkeypatch.setenv("HOLLOW", "")
+    for keys, said in (
+        ({"api_key": "${NO_SUCH}"}, "the environment variable NO_SUCH is not set, and api_key is taken from it"),
+        ({"api_key": "${HOLLOW}"}, "the environment variable HOLLOW is empty, and api_key is taken from it"),
+        ({"headers": {"X-A": "b ${NO_SUCH}"}}, "NO_SUCH is not set, and headers: X-A is taken from it"),
+        ({"secrets": {"judge": "NO_SUCH"}}, "NO_SUCH is not set, and secrets: judge is taken from it"),
+        ({"secrets": {"judge": {"variable": "NO_SUCH"}}}, "NO_SUCH is not set"),
+    ):
+        with pytest.raises(ConfigurationError) as refusal:
+            entry(file, **keys).environments[0].spec()
+        assert said in str(refusal.value)
+
+
+def test_a_secret_in_the_place_of_its_variable_is_refused_and_not_shown(file: Path) -> None:
+    for given in ("sk-hunter2", {"variable": "sk-hunter2"}, ["sk-hunter2"], {"domains": ["sk-hunter2"]}):
+        with pytest.raises(ConfigurationError) as refusal:
+            entry(file, secrets={"judge": given}).environments[0].spec()
+        assert str(refusal.value) == ("secrets: judge takes the name of the environment variable that holds the secret")
+
+
+def test_secrets_come_from_variables(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_JUDGE", "hunter2")
+    secrets = {"judge": "MY_JUDGE", "other": {"variable": "MY_JUDGE", "domains": ["a.example"]}}
+    found = entry(file, secrets=secrets).environments[0].spec()._endpoint.secrets
+    assert dict(found) == {"judge": "hunter2", "other": ("hunter2", ("a.example",))}
+    with pytest.raises(ConfigurationError, match="domains is a list"):
+        entry(file, secrets={"judge": {"variable": "MY_JUDGE", "domains": "a.example"}}).environments[0].spec()
+
+
+def test_what_is_saved_starts_the_same_run(file: Path, tmp_path: Path) -> None:
+    listed = [{"url": "http://h:1", "weight": 2, "secrets": {"a": "B"}}, {"url": "http://h:2", "weight": 1}]
+    words = written(file, environments=listed, max_steps=5, resume="auto", eval_split="test")
+    first = load(
+        [
+            *words,
+            "--learning-rate=3e-4",
+            "--no-shuffle-dataset",
+            "--lora_target_modules",
+            "a",
+            "b",
+            "--outage_timeout",
+            "9",
+        ]
+    )
+    first.save(tmp_path / "again.yaml")
+    again = load(["--config", str(tmp_path / "again.yaml")])
+    assert again.environments == first.environments
+    assert again.model == first.model
+    kept = {f.name for f in fields(GRPOConfig)} - {"logging_dir"}
+    assert {k: getattr(again.grpo, k) for k in kept} == {k: getattr(first.grpo, k) for k in kept}
+    assert again.grpo.learning_rate == 3e-4
+    assert again.run.outage_timeout == 9
+    assert again.run.resume is None
+
+
+def test_what_is_saved_of_one_environment_at_a_url_starts_the_same_run(tmp_path: Path) -> None:
+    first = load([*ONE, "--env_name", "echo", "--num_tasks", "3"])
+    first.save(tmp_path / "again.yaml")
+    assert load(["--config", str(tmp_path / "again.yaml")]).environments == first.environments
+
+
+def test_a_token_for_the_hub_is_in_no_arguments_that_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_TOKEN", "")
+    found = load([*ONE, "--hub_token", "hunter2"])
+    found.save(tmp_path / "again.yaml")
+    assert found.grpo.hub_token is None
+    assert "hunter2" not in (tmp_path / "again.yaml").read_text()
+
+
+def test_debug_is_ours_alone_and_with_a_value_also_trls() -> None:
+    assert without_debug(["--debug", "--max_steps", "3"]) == ["--max_steps", "3"]
+    assert without_debug(["--max_steps", "3", "--debug"]) == ["--max_steps", "3"]
+    assert without_debug(["--debug", "underflow_overflow"]) == ["--debug", "underflow_overflow"]
