@@ -47,16 +47,16 @@ up:
 	docker compose up --build --exit-code-from trainer
 
 # torch is pinned in pyproject.toml; its build (CPU or CUDA) is the machine's choice, so it has no line in the file.
+COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url \
+  --no-emit-find-links --no-emit-options --no-emit-trusted-host \
+  --unsafe-package torch --unsafe-package pip --unsafe-package setuptools --unsafe-package wheel
+
 constraints: $(BIN)/.dev
-	$(BIN)/pip-compile --quiet --upgrade --extra envs --extra train --extra dev --strip-extras --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --no-emit-options --no-emit-trusted-host --unsafe-package torch --unsafe-package pip --unsafe-package setuptools --unsafe-package wheel \
-	  --output-file constraints.txt pyproject.toml
+	$(COMPILE) --extra envs --extra train --extra dev --output-file constraints.txt pyproject.toml
 
 # The CUDA image is resolved by itself: vLLM asks for older versions of some packages. Needs a pip that finds the CUDA build of torch.
 constraints-gpu: $(BIN)/.dev
-	$(BIN)/pip-compile --quiet --upgrade --extra train --extra gpu --strip-extras --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --no-emit-options --no-emit-trusted-host --unsafe-package torch --unsafe-package pip --unsafe-package setuptools --unsafe-package wheel \
-	  --output-file constraints-gpu.txt pyproject.toml
+	$(COMPILE) --extra train --extra gpu --output-file constraints-gpu.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
