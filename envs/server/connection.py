@@ -15,10 +15,13 @@ _UNREAD_SECONDS = 60.0
 """Time that a client may leave an answer unread before it is cut off."""
 _LINGER_SECONDS = 1.0
 """Time that a client has to read why it is refused, while what it still sends is thrown away."""
+_CHUNKING = 8
+"""How much longer a body may be on its way than it is: chunks of one byte take six, and trailers come on top."""
 
 _DETAILS = {
     400: "This is not a valid HTTP request.",
     408: "The request did not arrive in time.",
+    413: "The request is too long.",
     431: "The request's line and headers are too long.",
 }
 
@@ -27,10 +30,12 @@ class Connection(HttpToolsProtocol):
     """One client's connection.
 
     A request must arrive whole within `request_seconds` of its first byte, or of the connection's start; its line and
-    headers must not exceed `max_header_bytes`. What is wrong is answered in JSON, and the connection closed.
+    headers must not exceed `max_header_bytes`, nor all of it `max_request_bytes`. What is wrong is answered in JSON, and
+    the connection closed.
     """
 
     max_header_bytes: int
+    max_request_bytes: int
     request_seconds: float
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -63,6 +68,8 @@ class Connection(HttpToolsProtocol):
                 self._arriving = None
         elif self._in_headers and self._received > self.max_header_bytes:
             self._refuse(431)
+        elif self._received > self.max_request_bytes:
+            self._refuse(413)
         elif self._arriving is None:
             self._arriving = self.loop.call_later(self.request_seconds, self._late)
 
@@ -133,5 +140,9 @@ class Connection(HttpToolsProtocol):
 
 def connection_class(settings: Settings) -> type[Connection]:
     """Return the class of a server's connections, with its limits."""
-    limits = {"max_header_bytes": settings.max_header_bytes, "request_seconds": settings.request_seconds}
+    limits = {
+        "max_header_bytes": settings.max_header_bytes,
+        "max_request_bytes": settings.max_header_bytes + _CHUNKING * settings.max_body_bytes,
+        "request_seconds": settings.request_seconds,
+    }
     return type("Connection", (Connection,), limits)

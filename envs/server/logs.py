@@ -63,6 +63,8 @@ def configure(settings: Settings, redaction: Redaction) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter(redaction))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    # Its warnings are one line for every request that is no HTTP, which is for strangers to send.
+    logging.getLogger("uvicorn.error").setLevel(level if level <= logging.INFO else logging.ERROR)
 
     def hide(_logger: object, _method: str, line: Any) -> str:
         return redaction(line)

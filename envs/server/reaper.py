@@ -35,6 +35,7 @@ class Reaper:
         self._idle_seconds = idle_seconds
         self._metrics = metrics
         self._redaction = redaction
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -49,7 +50,11 @@ class Reaper:
                     self._sessions.touch(sid)
                 else:
                     idle.append(sid)
-            await asyncio.gather(*(self._end(sid) for sid in idle))
+            for sid in idle:
+                # Side by side: one teardown that hangs must not keep the others waiting.
+                ending = asyncio.create_task(self._end(sid))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
 
     async def _end(self, sid: str) -> None:
         self._metrics.session_ended("idle")
@@ -58,3 +63,5 @@ class Reaper:
                 await self._sessions.end(sid)
         except TimeoutError:
             logger.error("session %s: teardown took longer than %.0f s and was left alone", sid, _TEARDOWN_SECONDS)
+        except Exception:
+            logger.exception("session %s could not be ended", sid)

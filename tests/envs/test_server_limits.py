@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -84,6 +85,21 @@ def test_a_body_of_just_the_limit_is_read_however_it_is_sent(server: TrialServer
     whole = client.post("/trial/num_tasks", content=body)
     pieces = client.post("/trial/num_tasks", content=(body[at : at + 100] for at in range(0, 1000, 100)))
     assert whole.json() == pieces.json() == {"num_tasks": 2}
+
+
+def test_a_request_that_never_ends_is_cut_off(server: TrialServer) -> None:
+    head = b"POST /trial/num_tasks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Trailer: "
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=30) as connection:
+        connection.sendall(head)
+        until(lambda: not accepts(connection, b"x" * 2**16), "the endless trailer is cut off", seconds=15)
+
+
+def accepts(connection: socket.socket, data: bytes) -> bool:
+    try:
+        connection.sendall(data)
+    except OSError:
+        return False
+    return True
 
 
 def test_calls_after_the_last_are_refused_in_the_protocols_words(server: TrialServer) -> None:

@@ -80,6 +80,9 @@ REQUESTS: list[tuple[str, str, object, dict[str, str]]] = [
     ("POST", "/delete", {}, SESSION),
     ("POST", "/delete", {}, SESSION),
     ("POST", "/delete_session", {}, SESSION),
+    ("POST", "/create", {"task_spec": {"target": "broken prompt"}}, SESSION),
+    ("GET", "/trial/prompt", None, SESSION),
+    ("POST", "/delete", {}, SESSION),
     ("GET", "/trial/prompt", None, SESSION),
 ]
 

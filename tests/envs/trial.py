@@ -84,6 +84,8 @@ class TrialEnvironment(Environment):
                 file.write(f"{self.target}\n")
 
     def get_prompt(self) -> Blocks:
+        if self.target == "broken prompt":
+            raise ValueError("there is no prompt")
         return [TextBlock(text=f"Say {self.target}.")]
 
     @tool
