@@ -141,9 +141,22 @@ if not OLDER:
             return _output("graded", reward=float(message.answer == self.task_spec.get("word")), finished=True)
 
 
+class Clipping(Conformance):
+    """Its notes are shortened and shown as Python writes them: the tool's doing and not the server's."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "clipping"
+
+    @sdk.tool
+    async def note(self, arguments: Text) -> sdk.ToolOutput:
+        """Show the beginning of a text."""
+        return _output(repr(arguments.text[:64]))
+
+
 def environments() -> list[Any]:
     """Return the environments of a full server."""
-    return [Conformance] if OLDER else [Conformance, Spoken]
+    return [Conformance, Clipping] if OLDER else [Conformance, Clipping, Spoken]
 
 
 def _output(text: str, **more: Any) -> Any:
