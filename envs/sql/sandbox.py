@@ -24,7 +24,7 @@ from typing import Any
 
 from envs.sql.compare import Row
 
-WORKERS = 4
+WORKERS = min(16, max(4, os.cpu_count() or 1))  # each takes about 15 MB
 QUERY_SECONDS = 2.0
 LONGEST_SQL = 10_000
 
