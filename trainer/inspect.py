@@ -69,7 +69,6 @@ def look(url: str, env_name: str | None, split: str | None, task: int, model: st
     if rollout.failure is not None:
         raise rollout.failure
     schemas = rollout._schemas
-    rollout._close()
     found = {
         "environment": spec.name,
         "address": spec.address,

@@ -57,8 +57,8 @@ def run(config: Config, console: Console) -> int:
                 say(f"{folder.path} is finished: there is nothing to go on with")
                 return 0
             found = environments(config)
-            say(f"environments: {describe(found.facts)}")
             trainer = build(config, found, folder.rollouts, say)
+            say(f"environments: {describe(found.facts)}")
             for callback in (Journal(folder), stopper, progress):
                 trainer.add_callback(callback)
             _begin(config, found, folder, checkpoint, main)

@@ -1,0 +1,95 @@
+"""`ors-train` as tests call it: in this process where only words matter, as a program where signals and streams do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers import ROOT
+from trainer.cli import main
+
+GYM = Path(__file__).parent / "gym.py"
+SMALL = (
+    "--per_device_train_batch_size=4",
+    "--num_generations=2",
+    "--max_completion_length=6",
+    "--max_steps=3",
+    "--wait=5",
+)
+"""A run that takes a second or two with the tiny model."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Said]
+
+
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """`ors-train` in this process."""
+
+    def call(*words: object) -> Said:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        return Said(status, *capsys.readouterr())
+
+    return call
+
+
+def started(words: Sequence[object], env: Mapping[str, str] | None = None, **more: Any) -> subprocess.Popen[str]:
+    """`ors-train` as a program, its streams in pipes."""
+    kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    variables = {**kept, "PYTHONPATH": str(ROOT), **(env or {})}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+    line = [sys.executable, "-m", "trainer.cli", *map(str, words)]
+    return subprocess.Popen(line, env=variables, text=True, **streams)
+
+
+def tiny_model(path: Path) -> Path:
+    """A folder with a model that says nothing of sense, and a tokenizer whose template calls tools."""
+    from benchmarks.scripted import model, tokenizer
+
+    model().save_pretrained(path)
+    tokenizer().save_pretrained(path)
+    return path
+
+
+def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    """Wait for a condition; fails the test when it does not come about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.02)
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file of JSON lines, none where it is not there."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def record(run: Path) -> dict[str, Any]:
+    """A run folder's run.json."""
+    told: dict[str, Any] = json.loads((run / "run.json").read_text())
+    return told
+
+
+def happened(diary: Path, event: str) -> int:
+    """How often something happened on the gym's server."""
+    return sum(row["event"] == event for row in rows(diary))
