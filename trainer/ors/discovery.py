@@ -10,13 +10,16 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any, TypeVar
 
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure
-from trainer.ors.sessions import Connection
+from trainer.ors.http import HTTPStatus
+from trainer.ors.patience import starting_ride_out
+from trainer.ors.sessions import Connection, connect
 from trainer.ors.tools import ToolSpec
-from trainer.ors.wire import HTTPStatus
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -25,18 +28,19 @@ PAGE = 1000  # tasks asked for in one request
 AT_ONCE = 16  # requests, or sessions that are opened to learn the tools of a task
 
 
-async def resolve(endpoint: Endpoint, make: Callable[[str | None], Connection]) -> Connection:
+async def resolve(endpoint: Endpoint) -> Connection:
     """The connection to the environment that the endpoint means, its name checked against the server's list.
 
     Raises ConfigurationError where the server does not have the name; EnvironmentFailure where it does not answer.
     """
-    proxy = endpoint.swallowing_proxy()
-    if proxy is not None:
-        logger.warning(
-            "%s looks local, but %s is set and would take the requests elsewhere: add the host to NO_PROXY",
-            endpoint.address,
-            proxy,
+    make = connect(endpoint)
+    if (proxy := endpoint.swallowing_proxy()) is not None:
+        _warn_once(
+            f"{endpoint.address} looks local, but {proxy} is set and would take the requests elsewhere: "
+            "add the host to NO_PROXY"
         )
+    if endpoint.overridden:
+        _warn_once(f"OPENREWARD_SESSION_URL is set: requests go to {endpoint.address} and not to the target given")
     if not endpoint.is_url:
         return make(endpoint.env_name)
     first = make(None)
@@ -47,20 +51,25 @@ async def resolve(endpoint: Endpoint, make: Callable[[str | None], Connection]) 
         raise
 
 
+@cache
+def _warn_once(text: str) -> None:
+    logger.warning("%s", text)
+
+
 async def _name(endpoint: Endpoint, first: Connection) -> str | None:
     try:
-        names = [str(name) for name in await first.wire.request("GET", "/list_environments")]
+        names = [str(name) for name in await _ask(first, "GET", "/list_environments")]
     except HTTPStatus as status:
-        if status.status != 404:
+        if not status.gone:
             raise
         return endpoint.env_name  # a server from before the list; it judges the name itself
+    except TypeError:
+        raise EnvironmentFailure("crash", f"{first.wire.name}: its list of environments is none") from None
     if not names:
         raise ConfigurationError(f"{endpoint.address} serves no environment")
     if endpoint.env_name is None:
         if len(names) > 1:
-            logger.warning(
-                "%s serves %s: taking %r; choose with env_name=", endpoint.address, ", ".join(names), names[0]
-            )
+            _warn_once(f"{endpoint.address} serves {', '.join(names)}: taking {names[0]!r}; choose with env_name=")
         return names[0]
     return _match(endpoint.env_name, names, endpoint.address)
 
@@ -78,12 +87,14 @@ def _match(wanted: str, names: Sequence[str], where: str) -> str:
 
 async def with_id(connection: Connection, ask: Callable[[str], Coroutine[Any, Any, T]]) -> T:
     """What `ask` gives under one session id, as servers behind a router want for every request."""
-    sid = await connection.wire.create_session()
+    async with asyncio.timeout(connection.endpoint.open_timeout):
+        sid = await connection.wire.create_session()
     try:
         return await ask(sid)
     finally:
         if not connection.endpoint.is_url:
-            await connection.wire.request("POST", "/delete_session", sid=sid)
+            with suppress(EnvironmentFailure):
+                await connection.wire.request("POST", "/delete_session", sid=sid, repeatable=True)
 
 
 async def read_splits(connection: Connection) -> list[str]:
@@ -192,10 +203,16 @@ async def _count(connection: Connection, sid: str, split: str) -> int | None:
 
 
 async def _page(connection: Connection, sid: str, split: str, start: int, stop: int) -> list[dict[str, Any]]:
-    if stop - start == 1:
-        return [(await _post(connection, sid, "task", {"split": split, "index": start}))["task"]]
-    body = await _post(connection, sid, "task_range", {"split": split, "start": start, "stop": stop})
-    return list(body["tasks"])
+    if stop - start > 1:
+        try:
+            body = await _post(connection, sid, "task_range", {"split": split, "start": start, "stop": stop})
+            return list(body["tasks"])
+        except HTTPStatus as status:
+            if status.status not in (404, 405):
+                raise  # else no /task_range before SDK 0.1.58: one by one
+    return [
+        (await _post(connection, sid, "task", {"split": split, "index": index}))["task"] for index in range(start, stop)
+    ]
 
 
 def _wanted(
@@ -225,8 +242,24 @@ def _ranges(indices: Sequence[int]) -> list[tuple[int, int]]:
 
 
 async def _get(connection: Connection, sid: str, what: str) -> Any:
-    return await connection.wire.request("GET", f"{connection.prefix}/{what}", sid=sid)
+    return await _ask(connection, "GET", f"{connection.prefix}/{what}", sid)
 
 
 async def _post(connection: Connection, sid: str, what: str, body: dict[str, Any]) -> Any:
-    return await connection.wire.request("POST", f"{connection.prefix}/{what}", sid=sid, body=body)
+    return await _ask(connection, "POST", f"{connection.prefix}/{what}", sid, body)
+
+
+async def _ask(
+    connection: Connection, method: str, path: str, sid: str | None = None, body: dict[str, Any] | None = None
+) -> Any:
+    """The answer to a question that may be repeated. A backend that says it is starting, or asks to wait, is waited
+    for; one that is not there is not, so that a wrong address is told at once."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + starting_ride_out()
+    while True:
+        try:
+            return await connection.wire.request(method, path, sid=sid, body=body, repeatable=True)
+        except HTTPStatus as status:
+            if status.reached or clock() > deadline:
+                raise
+            await asyncio.sleep(status.retry_after or 2.0)

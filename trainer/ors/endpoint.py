@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from trainer.ors.errors import ConfigurationError
@@ -13,7 +14,7 @@ from trainer.ors.errors import ConfigurationError
 Secret = str | tuple[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Endpoint:
     """One environment behind one address.
 
@@ -32,9 +33,9 @@ class Endpoint:
 
     target: str
     env_name: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    secrets: tuple[tuple[str, Secret], ...] = field(default=(), repr=False)
+    api_key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[tuple[str, Secret], ...] = ()
     open_timeout: float = 120.0
     call_timeout: float = 600.0
     keepalive: float = 15.0
@@ -44,16 +45,22 @@ class Endpoint:
         if not self.target:
             raise ConfigurationError("an environment needs a target: a catalog name or the URL of an ORS server")
         if self.is_url:
-            parts = urlsplit(self.target)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
+            _check_url(self.target, "the target")
+            if urlsplit(self.target).username and any(name.lower() == "authorization" for name, _ in self.headers):
+                raise ConfigurationError(f"{self.address}: a password in the URL or an Authorization header, not both")
+        for name, value in (*self.headers, ("X-API-Key", self.api_key or "")):
+            if not _is_header(name, value):
                 raise ConfigurationError(
-                    f"{self.target!r} is no URL of an ORS server: http:// or https://, then a host"
+                    f"the value for the header {name!r} cannot be sent: it has line breaks or such"
                 )
         for name in ("open_timeout", "call_timeout", "keepalive"):
             if not getattr(self, name) > 0:
                 raise ConfigurationError(f"{name} is a number of seconds above 0, not {getattr(self, name)!r}")
         if self.max_concurrency is not None and self.max_concurrency < 1:
             raise ConfigurationError(f"max_concurrency is at least 1, not {self.max_concurrency!r}")
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.address!r}, env_name={self.env_name!r})"
 
     @property
     def is_url(self) -> bool:
@@ -64,15 +71,22 @@ class Endpoint:
     def base_url(self) -> str:
         """The one URL that serves everything of a self-hosted target. `OPENREWARD_SESSION_URL`, set by the user, wins:
         the SDK reads it so, and the seed's quick start sets it."""
-        return (os.environ.get("OPENREWARD_SESSION_URL") or self.target).rstrip("/")
+        override = os.environ.get("OPENREWARD_SESSION_URL")
+        if override:
+            _check_url(override, "OPENREWARD_SESSION_URL")
+        return (override or self.target).rstrip("/")
 
     @property
     def address(self) -> str:
         """The target as it may be shown: without a user name and password."""
         if not self.is_url:
             return self.target
-        parts = urlsplit(self.base_url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return _without_password(self.base_url)
+
+    @property
+    def overridden(self) -> bool:
+        """Whether `OPENREWARD_SESSION_URL` sends requests elsewhere than the target says."""
+        return self.is_url and self.base_url != self.target.rstrip("/")
 
     def swallowing_proxy(self) -> str | None:
         """The proxy variable that would take requests to this local target elsewhere, if there is one."""
@@ -80,7 +94,33 @@ class Endpoint:
         host = parts.hostname
         if host is None or not _is_local(host) or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
             return None
-        return f"{parts.scheme}_proxy" if urllib.request.getproxies().get(parts.scheme) else None
+        if not urllib.request.getproxies().get(parts.scheme):
+            return None
+        name = f"{parts.scheme}_proxy"
+        return next((name for name in (name, name.upper()) if os.environ.get(name)), name)
+
+
+def _check_url(url: str, what: str) -> None:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or re.search(r"\s", url):
+        raise ConfigurationError(
+            f"{what} is no URL of an ORS server: {_without_password(url)!r}; http:// or https://, then a host"
+        )
+
+
+def _without_password(url: str) -> str:
+    """The URL without user name and password, whatever else is wrong with it."""
+    return re.sub(r"(?<=://)[^/?#]*@", "", url)
+
+
+def _is_header(name: str, value: str) -> bool:
+    return bool(re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name)) and not re.search(
+        r"[\x00-\x08\x0a-\x1f\x7f]", value
+    )
 
 
 def _is_local(host: str) -> bool:

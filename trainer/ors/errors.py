@@ -8,7 +8,7 @@ to do.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 ModelError = Literal["unknown_tool", "bad_arguments", "after_end"]
 FailureKind = Literal["crash", "timeout", "unreachable", "refused"]
@@ -18,7 +18,11 @@ FAILURE_KINDS: tuple[FailureKind, ...] = ("crash", "timeout", "unreachable", "re
 
 
 class ORSError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose. Pickles with all its attributes, so that it comes home from a
+    worker process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))
 
 
 class ConfigurationError(ORSError, ValueError):
@@ -64,3 +68,9 @@ class EnvironmentFailure(ORSError):
         self.retry_after = retry_after
         self.reached = reached
         self.starting = starting
+
+
+def _restored(kind: type[ORSError], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> ORSError:
+    error = kind.__new__(kind, *arguments)
+    vars(error).update(attributes)
+    return error

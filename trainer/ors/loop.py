@@ -11,8 +11,10 @@ import asyncio
 import atexit
 import os
 import signal
+import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -23,7 +25,8 @@ from typing import Any, TypeVar
 from trainer.ors.discovery import resolve
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ORSError, ToolRefused
-from trainer.ors.sessions import CLOSE_TIMEOUT, Connection, Outcome, Session, connect
+from trainer.ors.patience import Health, patiently
+from trainer.ors.sessions import CLOSE_TIMEOUT, Connection, Outcome, Session, require_sdk
 
 T = TypeVar("T")
 Answer = tuple[Outcome | ORSError, float]
@@ -44,9 +47,9 @@ class _Loop:
     """The background thread, its event loop and what is connected on it."""
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
         self.loop = _new_loop()
         self.connections: dict[Endpoint, asyncio.Task[Connection]] = {}
+        self.healths: defaultdict[Endpoint, Health] = defaultdict(Health)  # of connecting; of opening, see Connection
         self.thread = threading.Thread(target=self.loop.run_forever, name="ors-sessions", daemon=True)
         self.thread.start()
 
@@ -57,23 +60,28 @@ class _Loop:
         """The endpoint's connection, made once however many ask for it at the same time."""
         task = self.connections.get(endpoint)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            task = self.connections[endpoint] = asyncio.create_task(resolve(endpoint, connect(endpoint)))
+            task = self.connections[endpoint] = asyncio.create_task(resolve(endpoint))
         return await asyncio.shield(task)
 
     def made(self) -> list[Connection]:
-        tasks = [t for t in self.connections.values() if t.done() and not t.cancelled() and t.exception() is None]
+        tasks = [t for t in list(self.connections.values()) if t.done() and not t.cancelled() and t.exception() is None]
         return [task.result() for task in tasks]
 
     async def close(self) -> None:
         """End what is under way, then close every session and connection."""
-        under_way = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        connections = self.made()
+        finishing = {task for connection in connections for task in connection.finishing}
+        await _end(asyncio.all_tasks() - {asyncio.current_task()} - finishing)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                await asyncio.gather(*(connection.close_all() for connection in self.made()))
-        await asyncio.gather(*(connection.close() for connection in self.made()), return_exceptions=True)
+                await asyncio.gather(*(connection.close_all() for connection in connections))
+        await _end(asyncio.all_tasks() - {asyncio.current_task()})
+        await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
+        await self.loop.shutdown_asyncgens()
+
+    def abandon(self) -> None:
+        """Leave a parent process's loop alone: to close what it has open would close it for the parent too."""
+        self.loop.set_exception_handler(lambda *_: None)  # aiohttp reports unclosed clients there
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -85,14 +93,22 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
+async def _end(tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 _current: _Loop | None = None
+_abandoned: list[_Loop] = []
 _lock = threading.RLock()  # a signal handler may close while its own thread is starting
 
 
 def _running() -> _Loop:
     global _current
     with _lock:
-        if _current is None or _current.pid != os.getpid():
+        if _current is None:
+            require_sdk()
             _current = _Loop()
             _close_at_exit()
             _close_on_sigterm()
@@ -101,10 +117,27 @@ def _running() -> _Loop:
 
 def _close_at_exit() -> None:
     """Closing may need a thread to look up a host, and atexit comes after the end of all thread pools. What threading
-    itself runs at the end comes before, and in multiprocessing's workers too."""
+    itself runs at the end comes before where it was registered later than the pools' own end, which importing them
+    does; and it comes in multiprocessing's workers too."""
+    import concurrent.futures.thread  # noqa: F401
+
     register = getattr(threading, "_register_atexit", atexit.register)
     with suppress(RuntimeError):  # the process is ending already
         register(close_all)
+
+
+def _in_forked_child() -> None:
+    """A child has neither the thread nor a right to the sessions; and the lock may have been held."""
+    global _current, _lock
+    _lock = threading.RLock()
+    if _current is not None:
+        _current.abandon()
+        _abandoned.append(_current)
+        _current = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def close_all() -> None:
@@ -112,13 +145,14 @@ def close_all() -> None:
     global _current
     with _lock:
         loop, _current = _current, None
-    if loop is None or loop.pid != os.getpid() or not loop.thread.is_alive():
+    if loop is None or not loop.thread.is_alive():
         return
     with suppress(Exception):
         loop.submit(loop.close()).result(CLOSE_TIMEOUT + 2)
     loop.loop.call_soon_threadsafe(loop.loop.stop)
     loop.thread.join(2)
-    loop.loop.close()
+    if not loop.thread.is_alive():
+        loop.loop.close()
 
 
 def _close_on_sigterm() -> None:
@@ -130,6 +164,7 @@ def _close_on_sigterm() -> None:
         close_all()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+        sys.exit(128 + number)  # still here: the first process of a container, which default signals do not end
 
     signal.signal(signal.SIGTERM, handle)
 
@@ -138,7 +173,9 @@ def open_session(endpoint: Endpoint, split: str, index: int) -> Future[Session]:
     """Open a session on a task. The future raises EnvironmentFailure, or ConfigurationError for a wrong endpoint."""
 
     async def opened(loop: _Loop) -> Session:
-        return await (await loop.connection(endpoint)).open(split, index)
+        health = loop.healths[endpoint]
+        connection = await patiently(lambda _: loop.connection(endpoint), health, endpoint.open_timeout)
+        return await connection.open(split, index)
 
     loop = _running()
     return loop.submit(opened(loop))
@@ -178,14 +215,15 @@ def call_tools(
     return loop.submit(called(loop))
 
 
-def close_session(endpoint: Endpoint, session: Session) -> Future[None]:
-    """Close a session. The future never raises for what the server does."""
+def close_session(endpoint: Endpoint, session: Session) -> None:
+    """Begin to close a session. Nothing to do where all are closed already."""
 
     async def closed(loop: _Loop) -> None:
         await (await loop.connection(endpoint)).close_session(session)
 
-    loop = _running()
-    return loop.submit(closed(loop))
+    loop = _current
+    if loop is not None:
+        loop.submit(closed(loop))
 
 
 def on_connection(endpoint: Endpoint, ask: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
@@ -212,6 +250,8 @@ def probe() -> None:
 def outages() -> list[Outage]:
     """The environments of this process on which the last opening failed, with the time it has been so."""
     loop = _current
-    connections = loop.made() if loop is not None else []
-    down = [(c.wire.name, c.health) for c in connections]
-    return [Outage(name, h.down_since, h.last_error) for name, h in down if h.down_since is not None]
+    if loop is None:
+        return []
+    healths = [(endpoint.address, health) for endpoint, health in list(loop.healths.items())]
+    healths += [(connection.wire.name, connection.health) for connection in loop.made()]
+    return [Outage(name, h.down_since, h.last_error) for name, h in healths if h.down_since is not None]

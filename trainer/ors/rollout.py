@@ -124,21 +124,21 @@ class Rollout(metaclass=_AdapterType):
         is told that there is nothing to do.
         """
         task = self._task_of(row)
-        opening, self._opening = self._opening, None
-        if opening is None or opening[0] != task:
+        if self._opening is None or self._opening[0] != task:
             self._close()
-            opening = self._open(task)
+            self._opening = self._open(task)
         self._clear()
         self.task = task
-        _, future, started = opening
+        _, future, started = self._opening
         asked = time.monotonic()
         try:
             self._session = future.result()
         except ORSError as error:
             failure = error if isinstance(error, EnvironmentFailure) else EnvironmentFailure("refused", str(error))
-            self.failure = failure
+            self._opening, self.failure = None, failure
             self._waited_open, self.open_seconds = time.monotonic() - asked, time.monotonic() - started
             return "The environment could not be reached. There is nothing to do."
+        self._opening = None
         self._waited_open, self.open_seconds = time.monotonic() - asked, self._session.opened - started
         return self._session.prompt
 

@@ -7,19 +7,24 @@ the encoding of secrets. Requests themselves go through `wire`.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure, ModelError, ToolRefused
-from trainer.ors.wire import HTTPStatus, Wire, http_client
+from trainer.ors.http import HTTPStatus, http_client
+from trainer.ors.patience import Health, patiently, starting_ride_out
+from trainer.ors.wire import Wire
+
+T = TypeVar("T")
 
 CLOSE_TIMEOUT = 3.0  # seconds that closing everything may take at exit; the servers' reapers do the rest
 _REFUSALS: dict[str, ModelError] = {
@@ -53,30 +58,6 @@ class Session:
 
 
 @dataclass
-class Health:
-    """Whether sessions can be opened: since when (seconds since the epoch) they cannot, and what was said last."""
-
-    down_since: float | None = None
-    last_error: str = ""
-    task: tuple[str, int] | None = (
-        None  # to try again with: the last that could be opened, or else the last that could not
-    )
-    _up_at: float = -math.inf  # monotonic
-
-    def succeeded(self, task: tuple[str, int]) -> None:
-        """A session was opened."""
-        self.down_since, self.task, self._up_at = None, task, time.monotonic()
-
-    def failed(self, error: str, start: float, task: tuple[str, int]) -> None:
-        """No session could be opened from `start` (monotonic) until now. Where others were opened meanwhile, it is the
-        task that is broken and not the environment."""
-        self.last_error = error
-        if self._up_at < start and self.down_since is None:
-            self.down_since = time.time() - (time.monotonic() - start)
-        self.task = self.task or task
-
-
-@dataclass
 class Connection:
     """One environment on one server. Everything here runs on the loop."""
 
@@ -88,9 +69,10 @@ class Connection:
     close: Callable[[], Awaitable[None]]
     sessions: dict[str, Session] = field(default_factory=dict)
     health: Health = field(default_factory=Health)
+    finishing: set[asyncio.Task[Any]] = field(default_factory=set)  # see _finish; a loop holds its tasks but weakly
     _slots: asyncio.Semaphore | None = None
-    _deletions: set[asyncio.Task[None]] = field(default_factory=set)  # a loop holds its tasks but weakly
     _keeper: asyncio.Task[None] | None = None
+    _pings: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.endpoint.max_concurrency is not None:
@@ -98,28 +80,14 @@ class Connection:
 
     async def open(self, split: str, index: int) -> Session:
         """A session on a task, its prompt read. Retried on a fresh session while that can help; raises
-        EnvironmentFailure within `open_timeout`, sooner where the environment has been away for as long before."""
-        start = time.monotonic()
-        patience = self.endpoint.open_timeout if self.health.down_since is None else 0.0
-        attempt = 0
-        while True:
-            try:
-                async with AsyncExitStack() as stack:
-                    if self._slots is not None:
-                        await stack.enter_async_context(self._slots)
-                    session = await self._open_once(split, index)
-                self.health.succeeded((split, index))
-                return session
-            except EnvironmentFailure as failure:
-                attempt += 1
-                waited = time.monotonic() - start
-                delay = failure.retry_after or min(0.5 * 2 ** (attempt - 1), 5.0)
-                limit = max(patience, _starting_ride_out()) if failure.starting else patience
-                hopeless = failure.reached and (failure.kind == "refused" or (failure.kind == "crash" and attempt >= 3))
-                if hopeless or waited + delay > limit:
-                    self.health.failed(str(failure), start, (split, index))
-                    raise
-                await asyncio.sleep(delay)
+        EnvironmentFailure within `open_timeout`, sooner where the environment has been away before."""
+        async with self._slot():
+            return await patiently(
+                lambda deadline: self._open_once(split, index, deadline),
+                self.health,
+                self.endpoint.open_timeout,
+                (split, index),
+            )
 
     async def probe(self) -> None:
         """See whether a session can be opened now."""
@@ -127,19 +95,21 @@ class Connection:
             with suppress(EnvironmentFailure):
                 await self.close_session(await self.open(*self.health.task))
 
-    async def _open_once(self, split: str, index: int) -> Session:
-        sid = None
+    async def _open_once(self, split: str, index: int, deadline: float) -> Session:
+        sid, creating = None, None
         try:
-            async with asyncio.timeout(self.endpoint.open_timeout):
+            async with asyncio.timeout_at(deadline):
                 sid = await self.wire.create_session(self.create_headers)
                 body: dict[str, Any] = {"split": split, "index": index}
                 if self.variant is not None:
                     body["env_name"] = self.variant
-                await self.wire.request("POST", "/create", sid=sid, body=body, headers=self.create_headers)
-            prompt = await self._prompt(sid)
+                request = self.wire.request("POST", "/create", sid=sid, body=body, headers=self.create_headers)
+                creating = self._finish(request)
+                await asyncio.shield(creating)
+            prompt = await self._prompt(sid, deadline)
         except BaseException as error:
             if sid is not None:
-                self._later(self._delete(sid))
+                self._finish(self._delete(sid, creating))
             if isinstance(error, TimeoutError):
                 said = f"{self.wire.name}: no session within {self.endpoint.open_timeout:g} s"
                 raise EnvironmentFailure("timeout", said) from None
@@ -150,39 +120,41 @@ class Connection:
             self._keeper = asyncio.create_task(self._keep_alive())
         return session
 
-    async def _prompt(self, sid: str) -> str:
-        start = time.monotonic()
+    async def _prompt(self, sid: str, deadline: float) -> str:
+        clock = asyncio.get_running_loop().time
+        ride_out = clock() + starting_ride_out()
         while True:
             try:
-                async with asyncio.timeout(self.endpoint.open_timeout):
+                async with asyncio.timeout_at(deadline):
                     return blocks_text(await self.wire.request("GET", f"{self.prefix}/prompt", sid=sid))
+            except (TypeError, AttributeError):
+                said = f"{self.wire.name}: its prompt is not the standard's: no list of blocks"
+                raise EnvironmentFailure("crash", said) from None
             except EnvironmentFailure as failure:
-                if not failure.starting or time.monotonic() - start > _starting_ride_out():
+                deadline = max(deadline, ride_out)
+                pause = failure.retry_after or 2.0
+                if not failure.starting or clock() + pause > deadline:
                     raise
-                await asyncio.sleep(failure.retry_after or 2.0)
+                await asyncio.sleep(pause)
 
     async def call(self, session: Session, tool: str, arguments: Mapping[str, Any]) -> Outcome:
         """Run one tool once. Raises ToolRefused for the model's mistakes, EnvironmentFailure for the environment's."""
         if session.gone is not None:
             raise EnvironmentFailure("unreachable", session.gone)
         try:
-            json.dumps(arguments, allow_nan=False)
-        except ValueError:
+            json.dumps(dict(arguments), allow_nan=False)
+        except (ValueError, TypeError, RecursionError):
             raise ToolRefused("bad_arguments", "The arguments are not valid JSON.") from None
         try:
-            async with AsyncExitStack() as stack:
-                if self._slots is not None:
-                    await stack.enter_async_context(self._slots)
-                async with asyncio.timeout(self.endpoint.call_timeout):
-                    body = {"name": tool, "input": dict(arguments)}
-                    result = await self.wire.call(f"{self.prefix}/call", session.sid, body)
+            async with self._slot(), asyncio.timeout(self.endpoint.call_timeout):
+                body = {"name": tool, "input": dict(arguments)}
+                result = await self.wire.call(f"{self.prefix}/call", session.sid, body)
         except TimeoutError:
             said = f"{self.wire.name}: tool {tool!r} took over {self.endpoint.call_timeout:g} s"
             raise EnvironmentFailure("timeout", said) from None
         except HTTPStatus as status:
-            if status.status in (404, 410):
-                session.gone = f"{self.wire.name}: the session is gone: the server was restarted, or closed it as idle"
-                raise EnvironmentFailure("unreachable", session.gone) from None
+            if status.gone:
+                raise EnvironmentFailure("unreachable", self._lose(session)) from None
             raise
         finally:
             session.last_used = time.monotonic()
@@ -191,42 +163,66 @@ class Connection:
     async def close_session(self, session: Session) -> None:
         """Tear the session down on the server; what fails here is the server's reaper's to clean up."""
         if self.sessions.pop(session.sid, None) is not None:
-            await self._delete(session.sid)
+            await asyncio.shield(self._finish(self._delete(session.sid)))
 
     async def close_all(self) -> None:
         """Tear down what is open and wait for what is being torn down."""
-        await asyncio.gather(*(self.close_session(session) for session in list(self.sessions.values())))
-        await asyncio.gather(*self._deletions, return_exceptions=True)
+        for session in list(self.sessions.values()):
+            self._finish(self._delete(session.sid))
+        self.sessions.clear()
+        while self.finishing:
+            await asyncio.wait(self.finishing)
 
-    def _later(self, deletion: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(deletion)
-        self._deletions.add(task)
-        task.add_done_callback(self._deletions.discard)
+    def _finish(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run what must come to its end, whoever asked for it and whether they still wait."""
+        task = asyncio.create_task(work)
+        self.finishing.add(task)
+        task.add_done_callback(self._finished)
+        return task
 
-    async def _delete(self, sid: str) -> None:
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self.finishing.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at, so that asyncio does not report it where nobody waits any more
+
+    async def _delete(self, sid: str, creating: asyncio.Task[Any] | None = None) -> None:
+        """Tear a session down; one that is still being created, after that, or the server would not find it."""
+        if creating is not None:
+            await asyncio.wait({creating}, timeout=CLOSE_TIMEOUT)
         with suppress(EnvironmentFailure, TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                await self.wire.request("POST", "/delete", sid=sid)
+                await self.wire.request("POST", "/delete", sid=sid, repeatable=True)
                 if not self.endpoint.is_url:  # the catalog's hosts hold the id itself too; elsewhere it is nothing
-                    await self.wire.request("POST", "/delete_session", sid=sid)
+                    await self.wire.request("POST", "/delete_session", sid=sid, repeatable=True)
+
+    def _slot(self) -> AbstractAsyncContextManager[Any]:
+        return self._slots if self._slots is not None else nullcontext()
+
+    def _lose(self, session: Session) -> str:
+        session.gone = f"{self.wire.name}: the session is gone: the server was restarted, or closed it as idle"
+        return session.gone
 
     async def _keep_alive(self) -> None:
         while self.sessions:
             await asyncio.sleep(self.endpoint.keepalive / 3)
             now = time.monotonic()
-            idle = [s for s in self.sessions.values() if now - s.last_used >= self.endpoint.keepalive / 2]
-            await asyncio.gather(*(self._ping(session) for session in idle))
+            for session in self.sessions.values():
+                if now - session.last_used >= self.endpoint.keepalive / 2 and session.sid not in self._pings:
+                    self._pings[session.sid] = asyncio.create_task(self._ping(session))
 
     async def _ping(self, session: Session) -> None:
+        """The time it may take is long: where the main thread keeps the interpreter for seconds at a time, each turn of
+        this loop takes so long, and a ping needs several before it is even sent."""
         session.last_used = time.monotonic()
         try:
-            async with asyncio.timeout(30):
-                await self.wire.request("POST", "/ping", sid=session.sid)
+            await self.wire.request("POST", "/ping", sid=session.sid, repeatable=True)
         except HTTPStatus as status:
-            if status.status in (404, 410):
-                session.gone = f"{self.wire.name}: the session is gone: the server was restarted, or closed it as idle"
-        except (EnvironmentFailure, TimeoutError):
+            if status.gone:
+                self._lose(session)
+        except EnvironmentFailure:
             pass  # the next call says what is wrong, to someone who can act on it
+        finally:
+            del self._pings[session.sid]
 
 
 def blocks_text(blocks: Any) -> str:
@@ -254,54 +250,37 @@ def _outcome(result: Any, tool: str, name: str) -> Outcome:
         score = float(reward) if isinstance(reward, int | float) and math.isfinite(reward) else None
         text = blocks_text(output.get("blocks")) or "(no output)"
         return Outcome(text, score, bool(output.get("finished")), metadata if isinstance(metadata, dict) else None)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, OverflowError):
         raise EnvironmentFailure("crash", f"{name}: tool {tool!r} answered outside the standard") from None
 
 
-def _starting_ride_out() -> float:
-    return float(os.environ.get("OPENREWARD_STARTING_RIDE_OUT_S", "600"))
+def require_sdk() -> None:
+    """Raise an ImportError that says what to install where the SDK is missing.
+
+    Importing it takes seconds, for which an environment at a URL has no use unless it is given secrets.
+    """
+    try:
+        found = importlib.util.find_spec("openreward")
+    except ImportError:
+        found = None
+    if found is None:
+        raise ImportError(
+            "OpenRewardSpec speaks to environments through the openreward package: pip install 'openreward==0.1.167'"
+        )
 
 
 def connect(endpoint: Endpoint) -> Callable[[str | None], Connection]:
     """The SDK's client for an endpoint, as a function that makes the connection once the environment's name is known.
 
-    Raises ConfigurationError for a missing key or a secret without domains, ImportError without the SDK.
+    Raises ConfigurationError for a missing key or a secret without domains.
     """
-    try:
-        from openreward.api.sandboxes import secrets as sdk_secrets
-    except ImportError as error:
-        raise ImportError(
-            "OpenRewardSpec speaks to environments through the openreward package: pip install 'openreward==0.1.167'"
-        ) from error
-
-    secrets: dict[str, str | tuple[str, list[str]]] = {
-        key: value if isinstance(value, str) else (value[0], list(value[1])) for key, value in endpoint.secrets
-    }
+    secrets = _secrets(endpoint)
     if endpoint.is_url:
         # The user's key alone: the SDK's top-level client would fill in the platform's.
         base, api_key, name = endpoint.base_url, endpoint.api_key, endpoint.env_name or "env"
-        host = urlsplit(base).hostname or ""
-        for key, value in secrets.items():
-            if isinstance(value, str) and key not in sdk_secrets.WELL_KNOWN_SECRETS:
-                secrets[key] = (value, [host])
     else:
-        from openreward import AsyncOpenReward
-
-        os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
-        api_key, name = endpoint.api_key or os.environ.get("OPENREWARD_API_KEY"), endpoint.target
-        if not api_key:
-            raise ConfigurationError(
-                f"{endpoint.target!r} is in the catalog, which needs a key: set OPENREWARD_API_KEY or give api_key="
-            )
-        platform = AsyncOpenReward(api_key=api_key)
-        base = platform.session_base_url
-        hosts = {"base_url": base, "api_base_url": platform.base_url}
-        secrets = sdk_secrets.augment_secrets_with_api_key(secrets, api_key, **hosts) or {}
-    try:
-        create_headers = {"X-Secrets": sdk_secrets.build_secrets_header(secrets)} if secrets else {}
-    except ValueError as error:
-        raise ConfigurationError(f"secrets for {endpoint.target!r}: {error}") from None
-
+        base, api_key, name = *_catalog(endpoint, secrets), endpoint.target
+    create_headers = _secrets_header(endpoint, secrets) if secrets else {}
     client = http_client(base)
     headers = {"User-Agent": "ors-stack", **dict(endpoint.headers)}
     if api_key:
@@ -310,7 +289,51 @@ def connect(endpoint: Endpoint) -> Callable[[str | None], Connection]:
     def make(variant: str | None) -> Connection:
         label = f"{variant or endpoint.env_name or 'environment'} at {endpoint.address}" if endpoint.is_url else name
         headers["X-Deployment"] = variant or name
-        wire = Wire(client, base, headers, label)
+        wire = Wire(client, base, headers, label, endpoint.open_timeout + CLOSE_TIMEOUT)
         return Connection(endpoint, wire, f"/{variant}" if variant else "", variant, create_headers, client.close)
 
     return make
+
+
+_Secrets = dict[str, str | tuple[str, list[str]]]
+
+
+def _secrets(endpoint: Endpoint) -> _Secrets:
+    """The session secrets; a value that the SDK does not know the domains of may be sent to the server's own host."""
+    given: _Secrets = {
+        key: value if isinstance(value, str) else (value[0], list(value[1])) for key, value in endpoint.secrets
+    }
+    if given and endpoint.is_url:
+        from openreward.api.sandboxes.secrets import WELL_KNOWN_SECRETS
+
+        host = urlsplit(endpoint.base_url).hostname or ""
+        for key, value in given.items():
+            if isinstance(value, str) and key not in WELL_KNOWN_SECRETS:
+                given[key] = (value, [host])
+    return given
+
+
+def _catalog(endpoint: Endpoint, secrets: _Secrets) -> tuple[str, str]:
+    """The catalog's session host and the key for it, which is added to the secrets as the SDK does."""
+    api_key = endpoint.api_key or os.environ.get("OPENREWARD_API_KEY")
+    if not api_key:
+        raise ConfigurationError(
+            f"{endpoint.target!r} is in the catalog, which needs a key: set OPENREWARD_API_KEY or give api_key="
+        )
+    from openreward import AsyncOpenReward
+    from openreward.api.sandboxes.secrets import augment_secrets_with_api_key
+
+    os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
+    platform = AsyncOpenReward(api_key=api_key)
+    hosts = {"base_url": platform.session_base_url, "api_base_url": platform.base_url}
+    secrets.update(augment_secrets_with_api_key(secrets, api_key, **hosts) or {})
+    return platform.session_base_url, api_key
+
+
+def _secrets_header(endpoint: Endpoint, secrets: _Secrets) -> dict[str, str]:
+    from openreward.api.sandboxes.secrets import build_secrets_header
+
+    try:
+        return {"X-Secrets": build_secrets_header(secrets)}
+    except ValueError as error:
+        raise ConfigurationError(f"secrets for {endpoint.target!r}: {error}") from None

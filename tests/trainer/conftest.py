@@ -1,0 +1,67 @@
+"""Shared by the tests of the trainer's side: servers, what they tell, and an end to all sessions after each test."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers import serve_script
+
+ENVIRONMENTS = Path(__file__).parent / "environments"
+WORKSHOP = ENVIRONMENTS / "workshop.py"
+PAIR = ENVIRONMENTS / "pair.py"
+
+
+def record(url: str, forget: bool = False) -> dict[str, Any]:
+    """What a test environment's server tells about itself, since it was last made to forget it."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{url}/record", data=b"" if forget else None, timeout=10) as answer:
+        told: dict[str, Any] = json.load(answer)
+        return told
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for a condition; fails the test when it does not come about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def workshop_server() -> Iterator[str]:
+    with serve_script(WORKSHOP) as url:
+        yield url
+
+
+@pytest.fixture
+def workshop(workshop_server: str) -> str:
+    """The URL of the one server of `environments/workshop.py`; each test finds no session and a clean record."""
+    until(lambda: record(workshop_server)["open"] == 0)
+    record(workshop_server, forget=True)
+    return workshop_server
+
+
+@pytest.fixture(scope="session")
+def pair() -> Iterator[str]:
+    with serve_script(PAIR) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def no_session_outlives_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("OPENREWARD_API_KEY", "OPENREWARD_API_URL", "OPENREWARD_SESSION_URL", "OPENREWARD_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
+    yield
+    from trainer.ors.loop import close_all
+
+    close_all()

@@ -1,0 +1,95 @@
+"""How long an environment that cannot be reached is waited for, and since when it has been away."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from trainer.ors.errors import EnvironmentFailure
+from trainer.ors.http import HTTPStatus
+
+T = TypeVar("T")
+
+ATTEMPTS = 3  # where the environment answers, but with an error of its own
+BACKOFF = (0.5, 5.0)  # seconds before the first repetition, and at most
+SHORTEST = 0.2  # seconds that must be left for another attempt
+
+
+@dataclass
+class Health:
+    """Whether sessions can be opened: since when (seconds since the epoch) they cannot, and what was said last."""
+
+    down_since: float | None = None
+    last_error: str = ""
+    task: tuple[str, int] | None = (
+        None  # to try again with: the last that could be opened, else the first that could not
+    )
+    _up_at: float = -math.inf  # monotonic
+
+    def succeeded(self, task: tuple[str, int] | None) -> None:
+        """A session was opened."""
+        self.down_since, self.last_error, self.task, self._up_at = None, "", task, time.monotonic()
+
+    def failed(self, error: str, start: float, task: tuple[str, int] | None) -> None:
+        """No session could be opened from `start` (monotonic) until now. Where others were opened meanwhile, it is the
+        task that is broken and not the environment."""
+        self.last_error = error
+        if self._up_at < start and self.down_since is None:
+            self.down_since = time.time() - (time.monotonic() - start)
+        self.task = self.task or task
+
+
+def starting_ride_out() -> float:
+    """Seconds for which a backend is waited for that says it is still starting, as in the SDK."""
+    return float(os.environ.get("OPENREWARD_STARTING_RIDE_OUT_S", "600"))
+
+
+async def patiently(
+    ask: Callable[[float], Awaitable[T]], health: Health, limit: float, task: tuple[str, int] | None = None
+) -> T:
+    """What `ask` gives, tried again while that can help; keeps `health` up to date.
+
+    It is tried once where the environment has been away before, so that a run finds out without waiting each time.
+
+    Args:
+        ask: Is given its deadline, as the time of the running loop.
+        health: Of what is asked.
+        task: Split and index of the task that is opened, if it is one.
+        limit: Seconds in which it must have succeeded. A backend that says it is starting is waited for longer.
+
+    Raises:
+        EnvironmentFailure: the last one, within the limit.
+    """
+    clock = asyncio.get_running_loop().time
+    start, began = clock(), time.monotonic()
+    deadline, attempts = start + limit, 0
+    while True:
+        try:
+            answer = await ask(deadline)
+        except EnvironmentFailure as failure:
+            attempts += 1
+            first, longest = BACKOFF
+            if failure.starting:
+                deadline = max(deadline, start + starting_ride_out())
+            left = deadline - clock()
+            delay = failure.retry_after or min(first * 2 ** (attempts - 1), longest, left / 2)
+            away = health.down_since is not None and not failure.starting
+            if away or _hopeless(failure, attempts) or max(delay, SHORTEST) > left:
+                health.failed(str(failure), began, task)
+                raise
+            await asyncio.sleep(delay)
+        else:
+            health.succeeded(task)
+            return answer
+
+
+def _hopeless(failure: EnvironmentFailure, attempts: int) -> bool:
+    """Whether it was answered in a way that another attempt will not change."""
+    unknown = isinstance(failure, HTTPStatus) and failure.gone
+    persistent = (failure.kind == "crash" or unknown) and attempts >= ATTEMPTS
+    return failure.reached and (failure.kind == "refused" or persistent)
