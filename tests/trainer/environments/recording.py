@@ -92,6 +92,7 @@ async def _tell(server: Server, send: Any) -> None:
         "ran": record.ran,
         "given": record.given,
         "most": record.most,
+        "now": record.now,
         "open": len(server._active_envs),
         "pid": os.getpid(),
     }
