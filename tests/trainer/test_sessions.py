@@ -18,7 +18,8 @@ from tests.trainer.scripted_server import Protocol, Reply, Request, ScriptedServ
 from trainer.ors import loop
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ToolRefused
-from trainer.ors.sessions import Outcome, Session
+from trainer.ors.outcomes import Outcome
+from trainer.ors.sessions import Session
 
 
 def open_one(endpoint: Endpoint, index: int = 0, split: str = "train") -> Session:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 import re
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -25,6 +26,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 PAGE = 1000  # tasks asked for in one request
+PAUSE = 2.0  # seconds between questions to a backend that is starting and does not say how long it takes
 AT_ONCE = 16  # requests, or sessions that are opened to learn the tools of a task
 
 
@@ -113,7 +115,7 @@ async def read_tasks(
     async def ask(sid: str) -> list[tuple[int, dict[str, Any]]]:
         await _check_split(connection, sid, split)
         total = await _count(connection, sid, split)
-        if total is None:  # no /num_tasks before SDK 0.1.58: the whole list is the only way
+        if total is None:  # no /num_tasks and no /task_range before SDK 0.1.58: the whole list is the only way
             body = await _post(connection, sid, "tasks", {"split": split})
             tasks = list(body["tasks"])
             wanted = _wanted(connection, split, len(tasks), count, indices)
@@ -138,10 +140,8 @@ async def read_tasks(
 
     try:
         return await with_id(connection, ask)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise EnvironmentFailure(
-            "crash", f"{connection.wire.name}: its task list is not the standard's: {error}"
-        ) from None
+    except (KeyError, TypeError, AttributeError, IndexError):
+        raise _not_the_standard(connection, "tasks") from None
 
 
 async def read_tools(connection: Connection, split: str, probe: Sequence[int]) -> list[ToolSpec]:
@@ -162,25 +162,35 @@ async def read_tools(connection: Connection, split: str, probe: Sequence[int]) -
 
     answers = await asyncio.gather(*(ask(index) for index in probe), return_exceptions=True)
     failures = [answer for answer in answers if isinstance(answer, BaseException)]
-    if len(failures) == len(answers):
-        answers = [await with_id(connection, lambda sid: _get(connection, sid, "tools"))]
-    elif failures:
+    if unforeseen := [failure for failure in failures if not isinstance(failure, EnvironmentFailure)]:
+        raise unforeseen[0]
+    if any(
+        not (isinstance(failure, HTTPStatus) and failure.gone) for failure in failures
+    ):  # no such request before 0.1.84
         logger.warning("%s: %d tasks did not tell their tools: %s", connection.wire.name, len(failures), failures[0])
+    answers = [answer for answer in answers if not isinstance(answer, BaseException)]
+    if not answers:
+        answers = [await with_id(connection, lambda sid: _get(connection, sid, "tools"))]
     terminal = None
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            continue
-        terminal = answer.get("terminal_tool") or terminal
-        for tool in answer["tools"]:
-            spec = ToolSpec(str(tool["name"]), str(tool.get("description") or ""), tool.get("input_schema"))
-            if tools.setdefault(spec.name, spec) != spec:
-                logger.warning("%s: tool %r differs between tasks: taking the first", connection.wire.name, spec.name)
+    try:
+        for answer in answers:
+            terminal = answer.get("terminal_tool") or terminal
+            for tool in answer["tools"]:
+                spec = ToolSpec(str(tool["name"]), str(tool.get("description") or ""), tool.get("input_schema"))
+                if tools.setdefault(spec.name, spec) != spec:
+                    _warn_once(f"{connection.wire.name}: tool {spec.name!r} differs between tasks: taking the first")
+    except (KeyError, TypeError, AttributeError):
+        raise _not_the_standard(connection, "tools") from None
     if not tools:
         more = (
             f"; its terminal tool {terminal['name']!r} takes final messages, which is not supported" if terminal else ""
         )
         raise ConfigurationError(f"{connection.wire.name} offers no tools{more}")
     return list(tools.values())
+
+
+def _not_the_standard(connection: Connection, what: str) -> EnvironmentFailure:
+    return EnvironmentFailure("crash", f"{connection.wire.name}: what it says of its {what} is not the standard's")
 
 
 async def _check_split(connection: Connection, sid: str, split: str) -> None:
@@ -195,7 +205,7 @@ async def _splits(connection: Connection, sid: str) -> list[str]:
 
 async def _count(connection: Connection, sid: str, split: str) -> int | None:
     try:
-        return int((await _post(connection, sid, "num_tasks", {"split": split}))["num_tasks"])
+        return operator.index((await _post(connection, sid, "num_tasks", {"split": split}))["num_tasks"])
     except HTTPStatus as status:
         if status.status in (404, 405):
             return None
@@ -262,4 +272,4 @@ async def _ask(
         except HTTPStatus as status:
             if status.reached or clock() > deadline:
                 raise
-            await asyncio.sleep(status.retry_after or 2.0)
+            await asyncio.sleep(status.retry_after or PAUSE)

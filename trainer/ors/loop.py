@@ -25,8 +25,9 @@ from typing import Any, TypeVar
 from trainer.ors.discovery import resolve
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ORSError, ToolRefused
+from trainer.ors.outcomes import Outcome
 from trainer.ors.patience import Health, patiently
-from trainer.ors.sessions import CLOSE_TIMEOUT, Connection, Outcome, Session, require_sdk
+from trainer.ors.sessions import CLOSE_TIMEOUT, Connection, Session, require_sdk
 
 T = TypeVar("T")
 Answer = tuple[Outcome | ORSError, float]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ class EachItsOwn:
         return "environments"
 
     def __call__(
-        self, environments: Sequence[Rollout], log_metric: Callable[[str, float], None] | None = None, **_: Any
+        self, /, environments: Sequence[Rollout], log_metric: Callable[[str, float], None] | None = None, **_: Any
     ) -> list[float | None]:
         """Scores, one an episode, index-aligned. Logs `env/scored` as `trainer.ors.rewards.Reward` does."""
         scores = [environment._plan.reward.score(environment) for environment in environments]
@@ -63,7 +64,7 @@ class Mixture:
     ) -> None:
         if not specs:
             raise ConfigurationError("a mixture needs at least one environment")
-        if weights is not None and (len(weights) != len(specs) or not all(weight > 0 for weight in weights)):
+        if weights is not None and (len(weights) != len(specs) or not all(0 < w < math.inf for w in weights)):
             raise ConfigurationError(f"a mixture of {len(specs)} environments takes {len(specs)} weights above 0")
         if size is not None and size < 1:
             raise ConfigurationError(f"the size of a mixture is at least 1, not {size}")

@@ -52,7 +52,7 @@ class Reward:
         return self.reduction
 
     def __call__(
-        self, environments: Sequence[Episode], log_metric: Callable[[str, float], None] | None = None, **_: Any
+        self, /, environments: Sequence[Episode], log_metric: Callable[[str, float], None] | None = None, **_: Any
     ) -> list[float | None]:
         """Scores, one an episode, index-aligned. Logs the share that has one as `env/scored`, beside TRL's mean reward,
         which averages those alone."""

@@ -19,8 +19,9 @@ from typing import Any, ClassVar, cast
 from trainer.ors import loop
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, FailureKind, ModelError, ORSError, ToolRefused
+from trainer.ors.outcomes import Outcome
 from trainer.ors.rewards import Reward
-from trainer.ors.sessions import Outcome, Session
+from trainer.ors.sessions import Session
 from trainer.ors.tools import BoundTool, ToolSpec, bind
 
 STATE = ("reward", "rewards", "metadata", "finished", "last_output", "calls", "failure", "task", "open_seconds")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -19,30 +18,15 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from trainer.ors.endpoint import Endpoint
-from trainer.ors.errors import ConfigurationError, EnvironmentFailure, ModelError, ToolRefused
+from trainer.ors.errors import ConfigurationError, EnvironmentFailure, ToolRefused
 from trainer.ors.http import HTTPStatus, http_client
+from trainer.ors.outcomes import Outcome, blocks_text, outcome
 from trainer.ors.patience import Health, patiently, starting_ride_out
 from trainer.ors.wire import Wire
 
 T = TypeVar("T")
 
 CLOSE_TIMEOUT = 3.0  # seconds that closing everything may take at exit; the servers' reapers do the rest
-_REFUSALS: dict[str, ModelError] = {
-    "not_found": "unknown_tool",
-    "input_validation": "bad_arguments",
-    "bad_input_shape": "bad_arguments",
-    "episode_finished": "after_end",
-}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one tool call gave: the text for the model, the reward (None: not scored), whether the episode is over."""
-
-    text: str
-    reward: float | None
-    finished: bool
-    metadata: dict[str, Any] | None
 
 
 @dataclass
@@ -158,7 +142,7 @@ class Connection:
             raise
         finally:
             session.last_used = time.monotonic()
-        return _outcome(result, tool, self.wire.name)
+        return outcome(result, tool, self.wire.name)
 
     async def close_session(self, session: Session) -> None:
         """Tear the session down on the server; what fails here is the server's reaper's to clean up."""
@@ -223,35 +207,6 @@ class Connection:
             pass  # the next call says what is wrong, to someone who can act on it
         finally:
             del self._pings[session.sid]
-
-
-def blocks_text(blocks: Any) -> str:
-    """The text of a prompt or a result: text blocks joined by line breaks; what is not text leaves a note."""
-    parts = []
-    for block in blocks or []:
-        if block.get("type") == "text":
-            if block.get("text"):
-                parts.append(str(block["text"]))
-        else:
-            parts.append(f"[{block.get('mimeType') or block.get('type')}: not shown, this trainer reads text]")
-    return "\n".join(parts)
-
-
-def _outcome(result: Any, tool: str, name: str) -> Outcome:
-    try:
-        if not result["ok"]:
-            text = str(result["error"])
-            reason = result.get("reason") or ("input_validation" if "validation" in text.lower() else "not_found")
-            if reason not in _REFUSALS:
-                raise EnvironmentFailure("crash", f"{name}: tool {tool!r}: {text}")
-            raise ToolRefused(_REFUSALS[reason], text)
-        output = result["output"]
-        reward, metadata = output.get("reward"), output.get("metadata")
-        score = float(reward) if isinstance(reward, int | float) and math.isfinite(reward) else None
-        text = blocks_text(output.get("blocks")) or "(no output)"
-        return Outcome(text, score, bool(output.get("finished")), metadata if isinstance(metadata, dict) else None)
-    except (KeyError, TypeError, AttributeError, OverflowError):
-        raise EnvironmentFailure("crash", f"{name}: tool {tool!r} answered outside the standard") from None
 
 
 def require_sdk() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -86,17 +87,17 @@ class OpenRewardSpec:
     ) -> None:
         if num_tasks is not None and indices is not None:
             raise ConfigurationError("give num_tasks or indices, not both")
-        if num_tasks is not None and num_tasks < 1:
+        if num_tasks is not None and _index(num_tasks, "num_tasks is a whole number") < 1:
             raise ConfigurationError(f"num_tasks is at least 1, not {num_tasks}")
         if indices is not None and len(indices) == 0:
             raise ConfigurationError("indices is empty: there would be nothing to train on")
         sent = dict(headers or {})
         if hf_token is not None:
-            sent["Authorization"] = f"Bearer {hf_token}"
+            sent["Authorization"] = f"Bearer {hf_token.strip()}"
         self._endpoint = Endpoint(
             target,
             env_name,
-            api_key,
+            api_key.strip() if api_key is not None else None,
             tuple(sent.items()),
             tuple((key, _secret(value)) for key, value in (secrets or {}).items()),
             open_timeout,
@@ -106,7 +107,7 @@ class OpenRewardSpec:
         )
         self._num_tasks = num_tasks
         self._split = split
-        self._indices = None if indices is None else [int(index) for index in indices]
+        self._indices = None if indices is None else [_index(i, "indices are whole numbers") for i in indices]
         self._include_metadata = include_metadata
         self._discover_task_tools = discover_task_tools
         self._probe = task_tools_discovery_index
@@ -204,10 +205,11 @@ class OpenRewardSpec:
 def metadata_columns(tasks: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Columns for the fields of tasks. A column that Arrow would not give back as it is (mixed types, objects with
     different keys, numbers too large) is kept as JSON text, None staying None."""
+    keys = set(_keys(tasks))
     columns: dict[str, list[Any]] = {}
-    for key in sorted(set(_keys(tasks))):
+    for key in sorted(keys, key=lambda key: (key in RESERVED, key)):
         values = [task.get(key) for task in tasks]
-        name = key
+        name = key.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair, which JSON can carry
         while name in RESERVED or name in columns:
             name = f"task_{name}"
         columns[name] = values if _survives_arrow(values) else [_json(value) for value in values]
@@ -244,4 +246,14 @@ def _json(value: Any) -> str | None:
 
 
 def _secret(value: str | tuple[str, Sequence[str]]) -> Secret:
-    return value if isinstance(value, str) else (value[0], tuple(value[1]))
+    if isinstance(value, str):
+        return value
+    secret, domains = value
+    return secret, (domains,) if isinstance(domains, str) else tuple(domains)
+
+
+def _index(value: Any, rule: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ConfigurationError(f"{rule}, not {value!r}") from None
