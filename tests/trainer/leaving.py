@@ -33,6 +33,8 @@ def say(text: str) -> None:
 
 
 def main(url: str, how: str) -> None:
+    if "WITHOUT_UVLOOP" in os.environ:
+        sys.modules["uvloop"] = None  # type: ignore[assignment]
     if how == "own handler":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
     if how == "spawn":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pickle
@@ -428,8 +429,6 @@ def test_secrets_arrive_with_the_domains_they_may_go_to(workshop: str) -> None:
         )
     )
     created = requests(workshop, "create")
-    import json
-
     assert [json.loads(request["headers"]["x-secrets"]) for request in created] == [
         {
             "db": {"value": SECRET, "allowed_domains": ["127.0.0.1"]},

@@ -160,15 +160,14 @@ async def read_tools(connection: Connection, split: str, probe: Sequence[int]) -
             finally:
                 await connection.close_session(session)
 
-    answers = await asyncio.gather(*(ask(index) for index in probe), return_exceptions=True)
-    failures = [answer for answer in answers if isinstance(answer, BaseException)]
+    told = await asyncio.gather(*(ask(index) for index in probe), return_exceptions=True)
+    failures = [answer for answer in told if isinstance(answer, BaseException)]
     if unforeseen := [failure for failure in failures if not isinstance(failure, EnvironmentFailure)]:
         raise unforeseen[0]
-    if any(
-        not (isinstance(failure, HTTPStatus) and failure.gone) for failure in failures
-    ):  # no such request before 0.1.84
+    old = [failure for failure in failures if isinstance(failure, HTTPStatus) and failure.gone]  # before SDK 0.1.84
+    if len(old) < len(failures):
         logger.warning("%s: %d tasks did not tell their tools: %s", connection.wire.name, len(failures), failures[0])
-    answers = [answer for answer in answers if not isinstance(answer, BaseException)]
+    answers: list[Any] = [answer for answer in told if not isinstance(answer, BaseException)]
     if not answers:
         answers = [await with_id(connection, lambda sid: _get(connection, sid, "tools"))]
     terminal = None
