@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from trainer.ors.errors import FAILURE_KINDS, MODEL_ERRORS
+from trainer.ors.errors import FAILURE_KINDS, MODEL_ERRORS, ModelError
 from trainer.ors.rollout import Rollout, Task
 
 Ending = Literal["finished", "stopped", "length", "tool_limit", "environment_error", "open_failed"]
@@ -31,7 +31,7 @@ class Episode:
         completion: The messages that followed: the model's, and the tools'.
         reward: What the trainer learned from it: the sum of its reward functions, None where none scored it.
         ending: Why it ended.
-        unknown_tools: Calls of tools that do not exist, which never reach the adapter.
+        unmade_calls: How many of the model's calls never reached the adapter, by what was wrong with them.
     """
 
     environment: Rollout
@@ -39,7 +39,7 @@ class Episode:
     completion: Sequence[Message]
     reward: float | None
     ending: Ending
-    unknown_tools: int
+    unmade_calls: Mapping[ModelError, int]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ def _group_metrics(prefix: str, episodes: Sequence[Episode]) -> dict[str, float]
         if call.error in MODEL_ERRORS:
             errors[call.error] += 1
     for episode in episodes:
-        errors["unknown_tool"] += episode.unknown_tools
+        for kind, number in episode.unmade_calls.items():
+            errors[kind] += number
         if episode.environment.failure is not None:
             errors[episode.environment.failure.kind] += 1
     logged = {

@@ -24,7 +24,7 @@ from packaging.version import Version
 from trl import GRPOTrainer
 
 from trainer.episodes import Episode, RolloutLog, Score, ending, metrics
-from trainer.ors.errors import ConfigurationError
+from trainer.ors.errors import ConfigurationError, ModelError
 from trainer.ors.rollout import Rollout
 
 TRL_RANGE = ("1.16", "1.17")
@@ -39,7 +39,7 @@ class _NotTheUnscored(logging.Filter):
     """TRL prints the whole row of a rollout that nothing scored, at every step. `env/scored` says it shorter."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not str(record.msg).startswith("All reward functions returned None")
+        return "All reward functions returned None" not in str(record.msg)
 
 
 class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
@@ -136,8 +136,8 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             cut = not ids or ids[-1] not in ends
             why = ending(rollout, completion, cut, self.max_tool_calling_iterations)
             reward = None if unscored[at] else totals[at]
-            unknown = sum(_unknown_calls(rollout, message) for message in completion)
-            episodes.append(Episode(rollout, prompts[at], completion, reward, why, unknown))
+            unmade = Counter(kind for message in completion for kind in _unmade_calls(rollout, message))
+            episodes.append(Episode(rollout, prompts[at], completion, reward, why, unmade))
             self._seconds["open"] += rollout._waited_open
             self._seconds["calls"] += rollout._waited_calls
         self._episodes = episodes
@@ -283,10 +283,15 @@ class _Collector:
         return ""
 
 
-def _unknown_calls(rollout: Rollout, message: dict[str, Any]) -> int:
+def _unmade_calls(rollout: Rollout, message: dict[str, Any]) -> Iterator[ModelError]:
+    """What was wrong with each call of a message that TRL refused to make, so that the adapter never heard of it."""
     known = {tool.attribute for tool in rollout._tools}
-    calls = message.get("tool_calls") or [] if message.get("role") == "assistant" else []
-    return sum((call.get("function") or {}).get("name") not in known for call in calls)
+    for call in message.get("tool_calls") or [] if message.get("role") == "assistant" else []:
+        function = call.get("function") or {}
+        if function.get("name") not in known:
+            yield "unknown_tool"
+        elif not isinstance(function.get("arguments"), dict):
+            yield "bad_arguments"
 
 
 def _times(seconds: dict[str, float], wall: float, steps: int) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """An environment that records what happens to it, served on the port of the variable PORT. Runs as a program.
 
 `GET /record` tells what happened since the last `POST /clear`. With `POST /open-together?party=N` a session is ready
-only when N are being opened at the same time.
+only when N are being opened at the same time. `POST /die` ends the process on the spot.
 """
 
 from __future__ import annotations
@@ -161,6 +161,8 @@ def application() -> Any:
             record, open_party = Record(), 1
         elif path == "/open-together":
             open_party = int(scope["query_string"].decode().partition("party=")[2])
+        elif path == "/die":
+            os._exit(1)
         elif path != "/record":
             record.requests.append(path)
             await app(scope, receive, send)

@@ -39,6 +39,9 @@ class Play:
     def open_together(self, party: int) -> None:
         self._http.post(f"/open-together?party={party}").raise_for_status()
 
+    def die(self) -> None:
+        self._http.post("/die")
+
     def record(self) -> dict[str, Any]:
         told: dict[str, Any] = self._http.get("/record").raise_for_status().json()
         return told
