@@ -34,7 +34,7 @@ BOTH: dict[str, Any] = {
     "max_steps": 2,
 }
 """Two prompts a step, and an epoch of two steps that has two tasks of each environment."""
-TRAINING_SECONDS = 600
+TRAINING_SECONDS = 900
 
 
 @contextmanager
