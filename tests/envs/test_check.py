@@ -276,7 +276,7 @@ def test_the_command_says_in_one_line_what_is_wrong() -> None:
 
 def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "envs.cli", "check", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=variables(0), capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=ROOT, env=variables(0), capture_output=True, text=True, timeout=170)
 
 
 def _until(condition: Any, seconds: float = 30.0) -> None:

@@ -20,7 +20,7 @@ from tests.servers import free_port, running, variables
 def ors_env(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "envs.cli", *arguments]
     own = {**variables(0), "PYTHONPATH": str(cwd), **env}
-    return subprocess.run(command, cwd=cwd, env=own, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=cwd, env=own, capture_output=True, text=True, timeout=170)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_it_has_two_splits_as_its_readme_says(project: Path, served: str) -> Non
 def test_its_own_test_passes(project: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "envs/word_count"]
     own = {**variables(0), "PYTHONPATH": str(project)}
-    done = subprocess.run(command, cwd=project, env=own, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=project, env=own, capture_output=True, text=True, timeout=170)
     assert (done.returncode, "4 passed" in done.stdout) == (0, True), done.stdout
 
 
@@ -143,5 +143,5 @@ def test_another_folder_joins_the_catalog_by_a_variable(project: Path, tmp_path:
     assert "far_away" not in ors_env(project, "list").stdout
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "far_away")]
     own = {**variables(0), "PYTHONPATH": str(project)}
-    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=170)
     assert (done.returncode, "4 passed" in done.stdout) == (0, True), done.stdout

@@ -70,7 +70,7 @@ class Pusher:
         own |= {"PYTHONPATH": str(self.project), "HF_ENDPOINT": self.hub, "HF_HOME": str(self.project / "home")}
         own |= {"HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1", **env}
         own = {name: value for name, value in own.items() if value}
-        done = subprocess.run(command, cwd=self.project, env=own, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=self.project, env=own, capture_output=True, text=True, timeout=170)
         for secret in (TOKEN, KEY):
             assert secret not in done.stdout + done.stderr
         return done

@@ -18,25 +18,23 @@ from envs.check.survey import Survey
 )
 async def isolated(subject: Subject, survey: Survey) -> Evidence:
     tasks = await subject.tasks()
-    async with subject.session(tasks[0]) as first:
-        own = (await first.prompt()).json()
-        async with subject.session(tasks[-1]) as second:
-            other = await second.prompt()
-            again = await first.prompt()
-            if again.json() != own and again.json() == other.json():
-                raise again.failed("the first session shows the second one's prompt")
-            sent, got = again.sent, again.got
-            if survey.ending is not None:
-                ended = await first.call(*survey.ending)
-                call = await second.call(*survey.need_plain())
-                if not ended.finished or call.reason == "episode_finished":
-                    raise call.stream.failed("after another session's episode ended")
-                sent, got = call.stream.sent, call.stream.got
-            await first.delete()
-            alive = await second.ping()
-            if alive.status != 200:
-                raise alive.failed("after another session was deleted")
-    return Evidence(sent, got)
+    async with subject.session(tasks[0]) as first, subject.session(tasks[-1]) as second:
+        own, other = await first.prompt(), await second.prompt()
+        again = await first.prompt()
+        if again.json() != own.json() and again.json() == other.json():
+            raise again.failed("the first session shows the second one's prompt")
+        await first.delete()
+        alive = await second.ping()
+        if alive.status != 200:
+            raise alive.failed("after another session was deleted")
+    if survey.ending is None:
+        return alive.evidence
+    async with subject.session(tasks[0]) as first, subject.session(tasks[0]) as second:
+        ended = await first.call(*survey.ending)
+        call = await second.call(*survey.need_plain())
+    if ended.finished and call.reason == "episode_finished":
+        raise call.stream.failed("after another session's episode ended")
+    return call.stream.evidence
 
 
 @rule(

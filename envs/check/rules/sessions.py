@@ -56,15 +56,19 @@ async def create(subject: Subject, survey: Survey) -> Evidence:
 )
 async def create_by_spec(subject: Subject, survey: Survey) -> Evidence:
     task = (await subject.tasks())[0]
-    async with subject.session(task) as session:
-        expected = await session.prompt()
+    prompts = []
+    for _ in range(2):
+        async with subject.session(task) as session:
+            prompts.append(await session.prompt())
+    first, second = prompts
     async with subject.closing() as sid:
         answer = await subject.create(sid, task_spec=task.spec)
         if answer.status != 200:
             raise answer.failed()
         prompt = await subject.started("GET", subject.path("prompt"), sid)
-    if (prompt.status, prompt.json()) != (expected.status, expected.json()):
-        raise Failed(answer.sent, f"the prompt is {prompt.got}, by split and index it is {expected.got}")
+    # An environment may say one task in different words every time; then there is nothing to compare.
+    if first.json() == second.json() and (prompt.status, prompt.json()) != (first.status, first.json()):
+        raise Failed(answer.sent, f"the prompt is {prompt.got}, by split and index it is {first.got}")
     return answer.evidence
 
 
