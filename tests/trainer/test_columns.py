@@ -29,7 +29,7 @@ def same(kept: Any, value: Any) -> bool:
     return isinstance(kept, str) and bool(json.loads(kept) == value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=4))
 def test_no_metadata_breaks_the_table_and_none_is_lost(tasks: list[dict[str, Any]]) -> None:
     columns = metadata_columns(tasks)
@@ -59,8 +59,17 @@ def test_no_metadata_breaks_the_table_and_none_is_lost(tasks: list[dict[str, Any
         ([[True], [1]], ["[true]", "[1]"]),
         ([0.5, 2**60 + 1], ["0.5", str(2**60 + 1)]),
         (["\ud800"], ['"\\ud800"']),
+        ([{"a\0b": 1}], ['{"a\\u0000b": 1}']),
     ],
 )
 def test_a_column_is_kept_as_it_is_or_as_json(values: list[Any], kept: list[Any]) -> None:
     columns = metadata_columns([{"field": value} for value in values])
     assert Dataset.from_dict(columns)["field"][:] == kept
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [("a\0b", "a\\x00b"), ("\ud800", "\\ud800"), ("", ""), ("prompt", "task_prompt")]
+)
+def test_a_column_has_its_fields_name_where_that_can_be(key: str, name: str) -> None:
+    columns = metadata_columns([{key: 1}])
+    assert Dataset.from_dict(columns).column_names == [name]

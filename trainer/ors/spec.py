@@ -209,7 +209,8 @@ def metadata_columns(tasks: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]
     columns: dict[str, list[Any]] = {}
     for key in sorted(keys, key=lambda key: (key in RESERVED, key)):
         values = [task.get(key) for task in tasks]
-        name = key.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair, which JSON can carry
+        # What JSON can carry and Arrow cannot: half a surrogate pair, a zero byte.
+        name = key.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
         while name in RESERVED or name in columns:
             name = f"task_{name}"
         columns[name] = values if _survives_arrow(values) else [_json(value) for value in values]
@@ -226,17 +227,19 @@ def _survives_arrow(values: list[Any]) -> bool:
 
     try:
         array = pa.array(values)
-        return not _has_empty_struct(array.type) and bool(array.to_pylist() == values)
+        return not _is_awkward(array.type) and bool(array.to_pylist() == values)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError):
         return False
 
 
-def _has_empty_struct(kind: Any) -> bool:
+def _is_awkward(kind: Any) -> bool:
+    """Whether a type has a part that `datasets` loses: an object without keys, a key with a zero byte."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
-        return kind.num_fields == 0 or any(_has_empty_struct(kind.field(at).type) for at in range(kind.num_fields))
-    return bool(pa.types.is_list(kind)) and _has_empty_struct(kind.value_type)
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return not fields or any("\0" in field.name or _is_awkward(field.type) for field in fields)
+    return bool(pa.types.is_list(kind)) and _is_awkward(kind.value_type)
 
 
 def _json(value: Any) -> str | None:
