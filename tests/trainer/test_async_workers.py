@@ -56,6 +56,7 @@ def test_an_adapter_offers_its_reward_only_where_asked(play: Play) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.filterwarnings("ignore::trl.import_utils.TRLExperimentalWarning")
 def test_trls_async_rollout_loop_scores_by_the_environments_own_reward(
     play: Play, monkeypatch: pytest.MonkeyPatch

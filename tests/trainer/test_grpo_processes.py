@@ -17,7 +17,7 @@ from tests.servers import ROOT, free_port, serve_script, variables
 from tests.trainer.playing import SERVER, Play, rollouts_of
 
 PROGRAM = Path(__file__).with_name("run_play.py")
-PATIENCE = 150.0
+PATIENCE = 400.0
 
 
 # `accelerate launch --cpu` starts one process whatever it is told; torch's own launcher sets the same variables.
@@ -30,6 +30,7 @@ def two_processes(folder: Path, *urls: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_processes_train_together_and_write_each_rollout_once(tmp_path: Path) -> None:
     with serve_script(SERVER) as url, closing(Play(url)) as play:
         ended = two_processes(tmp_path, url)
@@ -45,6 +46,7 @@ def test_two_processes_train_together_and_write_each_rollout_once(tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_dead_environment_of_one_process_neither_raises_nor_blocks_the_other(tmp_path: Path) -> None:
     with serve_script(SERVER) as one, serve_script(SERVER) as dying:
         ended = two_processes(tmp_path, one, dying)
@@ -57,6 +59,7 @@ def test_a_dead_environment_of_one_process_neither_raises_nor_blocks_the_other(t
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_killed_run_leaves_the_rollouts_of_all_steps_that_were_finished(tmp_path: Path) -> None:
     steps = tmp_path / "steps-0"
     with serve_script(SERVER) as url:
