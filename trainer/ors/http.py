@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+import warnings
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -55,14 +56,17 @@ def http_client(base_url: str) -> aiohttp.ClientSession:
     before every request, and sends what a `.netrc` holds for the host.
     """
     parts = urlsplit(base_url)
-    proxy, auth = None, None
+    proxy, user, password = None, None, None
     if parts.hostname and not urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
         found = urllib.request.getproxies().get(parts.scheme)
         if found:
             url = URL(found if "://" in found else f"http://{found}")
-            proxy = url.with_user(None)
-            auth = aiohttp.BasicAuth(url.user, url.password or "") if url.user else None
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), proxy=proxy, proxy_auth=auth)
+            proxy, user, password = url.with_user(None), url.user, url.password
+    with warnings.catch_warnings():
+        # aiohttp 3 has no other way to give a pool its proxy's password, yet announces the end of this one.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        auth = aiohttp.BasicAuth(user, password or "") if user else None
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), proxy=proxy, proxy_auth=auth)
 
 
 class Exchange:
