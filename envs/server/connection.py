@@ -30,7 +30,7 @@ class Connection(HttpToolsProtocol):
     """One client's connection.
 
     A request must arrive whole within `request_seconds` of its first byte, or of the connection's start; its line and
-    headers must not exceed `max_header_bytes`, nor all of it `max_request_bytes`. What is wrong is answered in JSON, and
+    headers must not exceed `max_header_bytes`, nor all of it `max_request_bytes`. What is wrong is answered in JSON and
     the connection closed.
     """
 

@@ -93,7 +93,8 @@ function numberControl(schema, required) {
 function textControl(required, parse, emptyCounts, placeholder = "") {
   const control = element("textarea", { rows: 1, placeholder, spellcheck: false, required: required && !emptyCounts });
   const grow = () => {
-    control.rows = Math.min(12, control.value.split("\n").length);
+    control.style.height = "auto";
+    control.style.height = `${Math.min(control.scrollHeight + 2, 320)}px`;
   };
   control.addEventListener("input", grow);
   // As in a chat: Enter sends, Shift+Enter begins a new line.
