@@ -87,7 +87,7 @@ def test_an_environment_that_does_not_answer_ends_the_run_with_its_url(home: Pat
     ) as stack:
         status, said = train(stack)
     assert status == 1, said
-    assert "http://echo:9" in said and "gave up after 3 s" in said
+    assert "http://echo:9" in said and "waited 3 s" in said
 
 
 def test_a_killed_trainer_goes_on_from_its_checkpoint_at_the_next_up(home: Path, engine: docker.DockerClient) -> None:
