@@ -42,6 +42,9 @@ class _NotTheUnscored(logging.Filter):
         return "All reward functions returned None" not in str(record.msg)
 
 
+_NOT_THE_UNSCORED = _NotTheUnscored()  # one for all trainers of a process: a logger takes the same filter once
+
+
 class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """A GRPOTrainer for environments made by `OpenRewardSpec.environment_factory`. Takes the same arguments, and:
 
@@ -62,7 +65,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using 'environment_factory'")
             super().__init__(*args, **kwargs)
-        logging.getLogger("trl.trainer.grpo_trainer").addFilter(_NotTheUnscored())
+        logging.getLogger("trl.trainer.grpo_trainer").addFilter(_NOT_THE_UNSCORED)
         for name, pool in (self._environment_pool if self.environment_factories else {}).items():
             if isinstance(pool[0], Rollout):
                 self._env_tools[name] = [*self._standalone_tools, *pool[0]._schemas]
