@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,21 +59,13 @@ def started(words: Sequence[object], env: Mapping[str, str] | None = None, **mor
     return subprocess.Popen(line, env=variables, text=True, **streams)
 
 
-def tiny_model(path: Path) -> Path:
+def save_tiny_model(path: Path) -> Path:
     """A folder with a model that says nothing of sense, and a tokenizer whose template calls tools."""
     from benchmarks.scripted import model, tokenizer
 
     model().save_pretrained(path)
     tokenizer().save_pretrained(path)
     return path
-
-
-def until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    """Wait for a condition; fails the test when it does not come about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.02)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.servers import serve_script
+from tests.trainer.commands import Command, command, save_tiny_model
 
 ENVIRONMENTS = Path(__file__).parent / "environments"
 WORKSHOP = ENVIRONMENTS / "workshop.py"
@@ -52,6 +54,30 @@ def workshop(workshop_server: str) -> str:
 def pair() -> Iterator[str]:
     with serve_script(PAIR) as url:
         yield url
+
+
+@pytest.fixture
+def ors_train(capsys: pytest.CaptureFixture[str]) -> Command:
+    return command(capsys)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    torch.set_num_threads(1)  # two are slower than one for a model this small
+    return save_tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def starter_cache(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the demo's model is kept from one run of the tests to the next: its warm start takes a minute."""
+    import torch
+
+    torch.set_num_threads(1)
+    cache = Path(os.environ.get("ORS_CACHE") or pytestconfig.cache.mkdir("starter"))
+    monkeypatch.setenv("ORS_CACHE", str(cache))
+    return cache
 
 
 @pytest.fixture(autouse=True)

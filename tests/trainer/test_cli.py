@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -15,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.servers import ROOT, free_port, serve_script
-from tests.trainer.commands import GYM, SMALL, Command, Said, command, happened, tiny_model, until
+from tests.trainer.commands import GYM, SMALL, Command, Said, happened, save_tiny_model
+from tests.trainer.conftest import until
 from trainer import cli
-from trainer.ors.loop import close_all
 
 VERBS = ("demo", "train", "eval", "inspect", "report")
 
@@ -31,19 +30,6 @@ def diary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gym(diary: Path) -> Iterator[str]:
     with serve_script(GYM, env={"DIARY": str(diary)}) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def ors_train(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
-    for name in [name for name in os.environ if name.lower().endswith("_proxy") or name.startswith("OPENREWARD_")]:
-        monkeypatch.delenv(name)
-    yield command(capsys)
-    close_all()
 
 
 def one_line(said: Said) -> str:
@@ -152,12 +138,14 @@ def test_an_error_nobody_foresaw_takes_one_line_with_its_type(ors_train: Command
 
 
 @pytest.fixture
-def refused(ors_train: Command, tmp_path: Path, model: Path) -> Any:
+def refused(ors_train: Command, tmp_path: Path, tiny_model: Path) -> Any:
     """The line of a `train` that is refused; nothing of a run is left behind."""
 
     def call(*words: object) -> str:
         run = tmp_path / "runs" / "first"
-        said = ors_train("train", "--output_dir", run, "--model_name_or_path", model, "--wait=0", *SMALL[:-1], *words)
+        said = ors_train(
+            "train", "--output_dir", run, "--model_name_or_path", tiny_model, "--wait=0", *SMALL[:-1], *words
+        )
         assert not (tmp_path / "runs").exists()
         return one_line(said).removeprefix("ors-train train: ")
 
@@ -249,7 +237,7 @@ def test_a_model_whose_template_cannot_call_tools_is_refused(refused: Any, gym: 
     from transformers import AutoTokenizer
 
     for name, template in (("none", None), ("plain", "{{ messages[0]['content'] }}")):
-        path = tiny_model(tmp_path / name)
+        path = save_tiny_model(tmp_path / name)
         (path / "chat_template.jinja").unlink()
         words = AutoTokenizer.from_pretrained(path)
         words.chat_template = template
@@ -264,11 +252,11 @@ def test_the_starter_is_no_model_for_an_environment_it_cannot_learn(refused: Any
 
 
 def test_a_run_folder_that_cannot_be_written_is_named(
-    ors_train: Command, gym: str, model: Path, tmp_path: Path
+    ors_train: Command, gym: str, tiny_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     for run in (tmp_path / "file" / "run", "/proc/self/run"):
-        said = ors_train("train", "--url", gym, "--model_name_or_path", model, "--output_dir", run, *SMALL)
+        said = ors_train("train", "--url", gym, "--model_name_or_path", tiny_model, "--output_dir", run, *SMALL)
         assert one_line(said).startswith(f"ors-train train: the run folder {run} cannot be written: ")
 
 
@@ -283,11 +271,11 @@ def test_resuming_what_is_no_checkpoint_is_refused(refused: Any, gym: str, tmp_p
 
 
 def test_a_folder_that_holds_a_run_is_not_mixed_with_another(
-    ors_train: Command, gym: str, model: Path, tmp_path: Path
+    ors_train: Command, gym: str, tiny_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")
-    words = ("train", "--url", gym, "--model_name_or_path", model, "--output_dir", tmp_path / "run", *SMALL)
+    words = ("train", "--url", gym, "--model_name_or_path", tiny_model, "--output_dir", tmp_path / "run", *SMALL)
     assert "holds a run: --resume auto goes on with it" in one_line(ors_train(*words))
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
 
@@ -356,8 +344,8 @@ def test_inspect_takes_the_first_environment_and_says_so(
     assert "serves gym, bare: taking 'gym'" in caplog.text
 
 
-def test_inspect_renders_the_prompt_as_a_model_reads_it(ors_train: Command, gym: str, model: Path) -> None:
-    said = ors_train("inspect", gym, "--env_name", "gym", "--model", model)
+def test_inspect_renders_the_prompt_as_a_model_reads_it(ors_train: Command, gym: str, tiny_model: Path) -> None:
+    said = ors_train("inspect", gym, "--env_name", "gym", "--model", tiny_model)
     assert "<|im_start|>user\n  Say [bold]0[/bold]." in said.out
     assert '{"type": "function", "function": {"name": "say"' in said.out
 

@@ -1,0 +1,74 @@
+"""The demo in a short form, as a program: it learns, leaves a whole folder, and can be stopped."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.commands import record, rows, started
+from tests.trainer.conftest import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def test_the_demo_learns_and_leaves_everything(starter_cache: Path, tmp_path: Path) -> None:
+    run = tmp_path / "demo"
+    words = ("demo", "--steps", 12, "--eval_rollouts", 1, "--output_dir", run)
+    # Variables that would send a careless demo elsewhere.
+    env = {
+        "ORS_CACHE": str(starter_cache),
+        "OPENREWARD_SESSION_URL": "http://127.0.0.1:1",
+        "http_proxy": "http://127.0.0.1:1",
+    }
+    process = started(words, env)
+    out, err = process.communicate(timeout=500)
+    assert process.returncode == 0, err
+    assert out == ""
+    names = {path.name for path in run.iterdir()}
+    assert names >= {"run.json", "metrics.jsonl", "rollouts.jsonl", "eval.json", "config.yaml", "model", "report.html"}
+    told = record(run)
+    assert (told["status"], told["step"], told["steps"], told["seed"]) == ("finished", 12, 12, 0)
+    reward = [row["reward"] for row in rows(run / "metrics.jsonl")]
+    assert sum(reward[-4:]) > sum(reward[:4])
+    scores = json.loads((run / "eval.json").read_text())
+    assert scores["after"]["sampled"]["success"] > scores["before"]["sampled"]["success"] + 0.3
+    assert scores["after"]["tasks"] == 64
+    assert "after training, test: success" in err
+    assert f"report: {run / 'report.html'}" in err
+
+    process = started(("demo", "--steps", 1, "--eval_rollouts", 1, "--output_dir", run), env)
+    _, err = process.communicate(timeout=500)
+    assert process.returncode == 0, err
+    assert f"the earlier run is now in {run}-1" in err
+    assert record(Path(f"{run}-1"))["step"] == 12
+    assert record(run)["step"] == 1
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_demo_that_is_stopped_takes_its_server_with_it(
+    starter_cache: Path, tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    process = started(("demo", "--output_dir", tmp_path / "demo"), {"ORS_CACHE": str(starter_cache)})
+    assert process.stderr is not None
+    served = re.search(r"served at (http://\S+)", process.stderr.readline())
+    assert served is not None
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == status
+    assert "Traceback" not in err
+    until(lambda: not answers(served[1]))
+    assert not (tmp_path / "demo" / "run.json").exists()
+
+
+def answers(url: str) -> bool:
+    try:
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{url}/health", timeout=5).close()
+    except (urllib.error.URLError, OSError):
+        return False
+    return True
