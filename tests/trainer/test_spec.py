@@ -251,7 +251,7 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
     assert "no connection" in message_of(EnvironmentFailure, lambda: spec.train_dataset)
 
 
-def test_a_server_that_is_starting_is_waited_for() -> None:
+def test_a_server_that_is_starting_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async def splits(request: Request, reply: Reply) -> None:
         if server.count("/shop/splits") < 3:
             await reply.json({"detail": "starting"}, 503, X_Backend_State="starting", Retry_After="0")
@@ -260,7 +260,7 @@ def test_a_server_that_is_starting_is_waited_for() -> None:
 
     protocol = Protocol(splits=splits)
     with scripted(protocol) as server:
-        discovery.PAUSE = 0.05
+        monkeypatch.setattr(discovery, "PAUSE", 0.05)
         assert len(rows(OpenRewardSpec(server.url))) == 2
 
 
