@@ -47,7 +47,7 @@ def build(environments: Sequence[type[Environment]], settings: Settings) -> Appl
 
 
 class Application:
-    """The app with what its owner needs to end it well: `stopping`, then `finish`."""
+    """The app with what its owner needs to end it well: `stop`, then `finish`, at last `release_threads`."""
 
     def __init__(self, environments: Sequence[type[Environment]], settings: Settings) -> None:
         self._settings = settings

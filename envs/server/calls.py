@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from openreward.environments import Environment
@@ -81,7 +82,8 @@ class Calls:
             await asyncio.sleep(0.02)
         self._stopping = True
         for timeout in self._running:
-            timeout.reschedule(asyncio.get_running_loop().time())
+            with suppress(RuntimeError):  # its own time was up in this very moment
+                timeout.reschedule(asyncio.get_running_loop().time())
         while self._running and time.monotonic() < deadline + 0.5:
             await asyncio.sleep(0.02)
 
