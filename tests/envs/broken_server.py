@@ -17,7 +17,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.envs.conformance_environment import Answer, Conformance, Spoken, sdk
-from tests.envs.faults import FAULTS, FAULTS_BESIDES, Forward, Request, Response
+from tests.envs.fault_kinds import Forward, Request, Response
+from tests.envs.faults import FAULTS, FAULTS_BESIDES
 
 PING_SECONDS = 0.3
 
