@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import docker
 import pytest
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import HealthcheckWaitStrategy
 
-from envs import space
 from tests.servers import ROOT
 from tests.stack.probe import healthy, until
 from tests.stack.stack import Stack
@@ -60,15 +57,6 @@ def test_a_server_told_to_stop_ends_well_and_soon(engine: docker.DockerClient) -
         wrapped = engine.containers.get(container.get_container_id())
         wrapped.kill("SIGTERM")
         assert wrapped.wait(timeout=30)["StatusCode"] == 0
-
-
-def test_the_folder_of_a_space_builds_and_answers_on_the_spaces_port(tmp_path: Path) -> None:
-    space.lay_out("echo", tmp_path)
-    build = ["docker", "build", "--quiet", "--tag", "ors-space-echo:test", "."]
-    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    with running("ors-space-echo:test", port=space.APP_PORT) as (container, _):
-        assert container.exec("id -u").output.decode().strip() == "1000"
 
 
 def test_a_name_that_is_no_environment_fails_the_build() -> None:
