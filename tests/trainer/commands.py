@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.servers import ROOT
 from trainer.cli import main
@@ -34,6 +35,15 @@ class Said:
     status: int
     out: str
     err: str
+
+
+def one_line(said: Said) -> str:
+    """The line that a command which could not do its work left, and nothing else."""
+    assert said.status != 0
+    assert said.out == ""
+    assert said.err.endswith("\n") and said.err.count("\n") == 1, said.err
+    assert "Traceback" not in said.err
+    return said.err.strip()
 
 
 Command = Callable[..., Said]
@@ -84,3 +94,17 @@ def record(run: Path) -> dict[str, Any]:
 def happened(diary: Path, event: str) -> int:
     """How often something happened on the gym's server."""
     return sum(row["event"] == event for row in rows(diary))
+
+
+def written(path: Path, **keys: Any) -> Path:
+    path.write_text(yaml.safe_dump(keys))
+    return path
+
+
+def steps(run: Path) -> list[int]:
+    return [row["step"] for row in rows(run / "metrics.jsonl")]
+
+
+def trained(run: Path) -> list[int]:
+    """The step of each rollout of training."""
+    return [row["step"] for row in rows(run / "rollouts.jsonl") if row["mode"] == "train"]

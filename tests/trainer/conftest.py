@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.servers import serve_script
-from tests.trainer.commands import Command, command, save_tiny_model
+from tests.trainer.commands import GYM, Command, command, save_tiny_model
 
 ENVIRONMENTS = Path(__file__).parent / "environments"
 WORKSHOP = ENVIRONMENTS / "workshop.py"
@@ -53,6 +53,18 @@ def workshop(workshop_server: str) -> str:
 @pytest.fixture(scope="session")
 def pair() -> Iterator[str]:
     with serve_script(PAIR) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def diary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What happens on the server of `gym`."""
+    return tmp_path_factory.mktemp("gym") / "diary.jsonl"
+
+
+@pytest.fixture(scope="module")
+def gym(diary: Path) -> Iterator[str]:
+    with serve_script(GYM, env={"DIARY": str(diary)}) as url:
         yield url
 
 

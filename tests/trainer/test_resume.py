@@ -33,8 +33,7 @@ def test_the_steps_after_a_checkpoint_are_the_same_to_the_last_digit(
     said = ors_train(*words, "--output_dir", whole)
     assert said.status == 0, said.err
     shutil.copytree(whole, resumed)
-    shutil.rmtree(resumed / "checkpoint-6")
-    said = ors_train(*words, "--output_dir", resumed, "--resume", "auto")
+    said = ors_train(*words, "--output_dir", resumed, "--resume", resumed / "checkpoint-3")
     assert said.status == 0, said.err
     assert "going on from step 3" in said.err
     same = ("step", "reward", "reward_std", "loss", "grad_norm", "entropy", "num_tokens", "learning_rate")

@@ -1,0 +1,80 @@
+"""`ors-train eval`: a model on a split."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.servers import free_port
+from tests.trainer.commands import Command, happened, one_line, rows, written
+from tests.trainer.conftest import until
+
+QUICK = ("--max_completion_length", 6, "--batch", 4)
+
+
+def test_the_result_is_a_line_and_json(
+    ors_train: Command, gym: str, diary: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    result, log = tmp_path / "eval.json", tmp_path / "rollouts.jsonl"
+    words = ("--url", gym, "--env_name", "gym", "--rollouts", 2, "--json", result, "--rollouts_file", log)
+    said = ors_train("eval", "--model", tiny_model, *words, *QUICK)
+    assert said.status == 0, said.err
+    assert said.out.startswith(f"{tiny_model} on test: success 0.000 sampled (95 % 0.00 to 0.56, 3 tasks, 6 rollouts")
+    assert said.out.count("\n") == 1
+    found = json.loads(result.read_text())
+    assert (found["split"], found["tasks"], found["rollouts_per_task"]) == ("test", 3, 2)
+    assert found["sampled"]["n"] == 6 and found["greedy"]["n"] == 3
+    assert {row["mode"] for row in rows(log)} == {"eval"} and len(rows(log)) == 9
+    until(lambda: happened(diary, "setup") == happened(diary, "teardown"))
+
+
+def test_a_training_file_says_where_and_how_but_not_on_what(
+    ors_train: Command, gym: str, tiny_model: Path, tmp_path: Path
+) -> None:
+    """Weights, indices, batch sizes and checkpoints of training are no business of an evaluation."""
+    entries = [
+        {"url": gym, "env_name": "gym", "label": "one", "weight": 3, "indices": [0], "eval_tasks": 1},
+        {"url": gym, "env_name": "gym", "label": "two", "weight": 1, "num_tasks": 2, "eval_split": "train"},
+    ]
+    training = {
+        "num_generations": 8,
+        "generation_batch_size": 64,
+        "resume": "auto",
+        "eval_strategy": "steps",
+        "beta": 0.1,
+    }
+    file = written(tmp_path / "run.yaml", environments=entries, output_dir=str(tmp_path / "run"), **training)
+    log = tmp_path / "rollouts.jsonl"
+    words = ("eval", "--model", tiny_model, "--config", file, "--rollouts", 1, *QUICK)
+    said = ors_train(*words, "--rollouts_file", log)
+    assert said.status == 0, said.err
+    assert "on test, train: " in said.out
+    played = {(row["environment"], row["split"], row["task_index"]) for row in rows(log)}
+    assert played == {("one", "test", 0), *(("two", "train", at) for at in range(6))}
+    assert not (tmp_path / "run").exists()
+    log.unlink()
+    assert ors_train(*words, "--rollouts_file", log, "--split", "test", "--num_tasks", 2).status == 0
+    played = {(row["environment"], row["split"], row["task_index"]) for row in rows(log)}
+    assert played == {(name, "test", at) for name in ("one", "two") for at in (0, 1)}
+
+
+def test_what_cannot_be_evaluated_is_said_in_a_line(ors_train: Command, gym: str, tiny_model: Path) -> None:
+    where = ("--url", gym, "--env_name", "gym", *QUICK)
+    assert "no split 'tset'; it has: train, test, nothing" in one_line(
+        ors_train("eval", "--model", tiny_model, *where, "--split", "tset")
+    )
+    assert "there is no such folder" in one_line(ors_train("eval", "--model", "./nothing", *where))
+
+
+def test_a_result_that_has_nowhere_to_go_is_said_before(
+    ors_train: Command, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"http://127.0.0.1:{free_port()}"  # nothing is asked of it
+    for path in (tmp_path, tmp_path / "none" / "x.json"):
+        for flag in ("--json", "--rollouts_file"):
+            said = one_line(ors_train("eval", "--model", tiny_model, "--url", url, flag, path))
+            assert said == f"ors-train eval: {path} cannot be written"
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,86 @@
+"""`ors-train inspect`: what an environment offers, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.servers import free_port
+from tests.trainer.commands import Command, happened, one_line
+from tests.trainer.conftest import until
+
+
+def test_inspect_shows_splits_tools_and_a_prompt(ors_train: Command, gym: str, diary: Path) -> None:
+    said = ors_train("inspect", gym, "--env_name", "gym")
+    assert (said.status, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0] == f"gym at {gym}"
+    assert [line.split() for line in lines[2:5]] == [
+        ["train", "6", "tasks"],
+        ["test", "3", "tasks"],
+        ["nothing", "0", "tasks"],
+    ]
+    assert "tool say: Say something [red]aloud[/red]." in lines
+    assert "  text (string): What to say." in lines
+    assert "  tone (integer, optional)" in lines
+    assert 'task of train: {"task_index": 0, "n": 0}' in lines
+    assert "  Say [bold]0[/bold]. ␛[31m" in lines  # no control character reaches the terminal
+    until(lambda: happened(diary, "setup") == happened(diary, "teardown"))
+
+
+def test_inspect_takes_a_split_and_a_task_and_speaks_json(ors_train: Command, gym: str) -> None:
+    found = json.loads(ors_train("inspect", gym, "--env_name", "gym", "--split", "test", "--task", "1", "--json").out)
+    assert found["environment"] == "gym"
+    assert found["address"] == gym
+    assert found["splits"] == {"train": 6, "test": 3, "nothing": 0}
+    assert (found["split"], found["task"]["task_index"], found["task"]["n"]) == ("test", 1, 7)
+    assert found["prompt"] == "Say [bold]7[/bold]. \x1b[31m"
+    assert found["tools"][0]["parameters"]["properties"]["tone"]["default"] == 3
+
+
+def test_inspect_takes_the_first_environment_and_says_so(
+    ors_train: Command, gym: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert json.loads(ors_train("inspect", gym, "--json").out)["environment"] == "gym"
+    assert "serves gym, bare: taking 'gym'" in caplog.text
+
+
+def test_inspect_renders_the_prompt_as_a_model_reads_it(ors_train: Command, gym: str, tiny_model: Path) -> None:
+    said = ors_train("inspect", gym, "--env_name", "gym", "--model", tiny_model)
+    assert "<|im_start|>user\n  Say [bold]0[/bold]." in said.out
+    assert '{"type": "function", "function": {"name": "say"' in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--task", "6"), "split 'train' has tasks 0 to 5, not 6"),
+        (("--task", "-1"), "split 'train' has tasks 0 to 5, not -1"),
+        (("--split", "tset"), "has no split 'tset'; it has: train, test, nothing"),
+        (("--split", "nothing"), "split 'nothing' has no tasks"),
+        (("--model", "/no/such/model"), "model '/no/such/model': there is no such folder"),
+    ],
+)
+def test_inspect_says_what_is_not_there(ors_train: Command, gym: str, words: tuple[str, ...], said: str) -> None:
+    assert said in one_line(ors_train("inspect", gym, "--env_name", "gym", *words))
+
+
+def test_inspect_of_nothing_names_it(ors_train: Command) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    assert url in one_line(ors_train("inspect", url))
+
+
+def test_a_proxy_that_would_swallow_a_local_url_is_warned_of(
+    ors_train: Command, gym: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    with caplog.at_level(logging.WARNING):
+        assert ors_train("inspect", gym, "--env_name", "gym").status == 1
+    (warning,) = [r.getMessage() for r in caplog.records if "proxy" in r.getMessage()]
+    assert gym in warning and "http_proxy" in warning and "NO_PROXY" in warning
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert ors_train("inspect", gym, "--env_name", "gym").status == 0

@@ -1,0 +1,210 @@
+"""Runs that end before their time: told to stop by a signal, or left alone by their environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers import free_port, running, serve_script
+from tests.trainer.commands import GYM, SMALL, Command, happened, record, rows, steps, trained, written
+from tests.trainer.conftest import until
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "first"
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Path:
+    return tmp_path / "diary.jsonl"
+
+
+@contextmanager
+def meanwhile(work: Callable[[], None]) -> Iterator[None]:
+    """Do something in another thread while the block runs; what fails there fails the test."""
+    failed: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+            os.kill(os.getpid(), signal.SIGTERM)  # ends the run that waits for what did not come
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def after_steps(run: Path, number: int) -> Callable[[], bool]:
+    return lambda: len(rows(run / "metrics.jsonl")) >= number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_step_and_saves_and_the_run_goes_on_from_there(
+    ors_train: Command, tiny_model: Path, run: Path, diary: Path, number: signal.Signals, status: int
+) -> None:
+    def interrupt() -> None:
+        until(after_steps(run, 2), 90)
+        os.kill(os.getpid(), number)
+
+    with serve_script(GYM, env={"DIARY": str(diary)}) as url:
+        words = (
+            "train",
+            "--url",
+            url,
+            "--env_name",
+            "gym",
+            "--model_name_or_path",
+            tiny_model,
+            "--output_dir",
+            run,
+            *SMALL,
+        )
+        with meanwhile(interrupt):
+            said = ors_train(*words, "--max_steps", "2000")
+        assert said.status == status
+        assert f"{number.name}: finishing this step, then saving; once more to stop at once" in said.err
+        last = record(run)["step"]
+        assert record(run)["status"] == "interrupted"
+        assert f"stopped by a signal after step {last}" in record(run)["message"]
+        assert (run / f"checkpoint-{last}" / "trainer_state.json").is_file()
+        assert (run / "report.html").is_file()
+        assert not (run / "model").exists()
+        until(lambda: happened(diary, "setup") == happened(diary, "teardown"))
+        assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+        said = ors_train(*words, "--max_steps", last + 2, "--resume", "auto")
+        assert said.status == 0, said.err
+        assert steps(run) == list(range(1, last + 3))
+        assert trained(run) == [step for step in range(1, last + 3) for _ in range(4)]
+
+
+@pytest.mark.slow
+def test_a_signal_in_an_evaluation_stops_at_once_and_the_evaluation_happens_again(
+    ors_train: Command, tiny_model: Path, run: Path, diary: Path
+) -> None:
+    def interrupt() -> None:
+        until(lambda: len(rows(run / "rollouts.jsonl")) >= 1, 90)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with serve_script(GYM, env={"DIARY": str(diary), "SETUP_SECONDS": "0.3"}) as url:
+        words = (
+            "train",
+            "--url",
+            url,
+            "--env_name",
+            "gym",
+            "--model_name_or_path",
+            tiny_model,
+            "--output_dir",
+            run,
+            *SMALL,
+        )
+        words = (*words, "--eval_split", "test", "--per_device_eval_batch_size", 2, "--eval_rollouts", 2)
+        with meanwhile(interrupt):
+            said = ors_train(*words)
+        assert said.status == 143
+        assert (record(run)["status"], record(run)["message"]) == ("interrupted", "stopped at once by SIGTERM")
+        until(lambda: happened(diary, "setup") == happened(diary, "teardown"))
+        assert ors_train(*words, "--resume", "auto").status == 0
+        assert [row["phase"] for row in rows(run / "rollouts.jsonl")].count("before") == 9
+
+
+def test_a_signal_before_the_run_has_begun_leaves_nothing(ors_train: Command, tiny_model: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "first"
+    with meanwhile(lambda: (until(run.exists, 90), os.kill(os.getpid(), signal.SIGTERM))[0]):
+        url = f"http://127.0.0.1:{free_port()}"
+        said = ors_train("train", "--url", url, "--model_name_or_path", tiny_model, "--output_dir", run, "--wait", 60)
+    assert said.status == 143
+    assert said.err == "interrupted: stopped at once by SIGTERM\n"
+    assert not (tmp_path / "runs").exists()
+
+
+class Outage:
+    """A gym on a port of its own that can go away and come back."""
+
+    def __init__(self, stack: ExitStack, diary: Path) -> None:
+        self._stack = stack
+        self._env: Mapping[str, str] = {"DIARY": str(diary)}
+        self._port = free_port()
+        self.url = ""
+
+    def up(self) -> None:
+        server = ExitStack()
+        self.url = server.enter_context(running([sys.executable, str(GYM)], self._port, env=self._env))
+        self.down = server.close
+        self._stack.callback(server.close)
+
+
+def outage_file(path: Path, url: str, tiny_model: Path, run: Path) -> Path:
+    entry = {"url": url, "env_name": "gym", "open_timeout": 1.0}
+    return written(path, model_name_or_path=str(tiny_model), output_dir=str(run), environments=[entry])
+
+
+@pytest.mark.slow
+def test_an_environment_that_stays_away_stops_the_run_with_a_checkpoint(
+    ors_train: Command, tiny_model: Path, run: Path, diary: Path, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        gym = Outage(stack, diary)
+        gym.up()
+
+        def pull_the_plug() -> None:
+            until(after_steps(run, 2), 90)
+            gym.down()
+
+        file = outage_file(tmp_path / "run.yaml", gym.url, tiny_model, run)
+        with meanwhile(pull_the_plug):
+            said = ors_train("train", "--config", file, *SMALL, "--max_steps", 2000, "--outage_timeout", 1)
+        assert said.status == 1
+        told = record(run)
+        assert told["status"] == "failed"
+        assert f"gym at {gym.url} has been away since 20" in told["message"]
+        assert "the last it said: " in told["message"]
+        assert said.err.rstrip().endswith(f"failed: {told['message']}")
+        assert (run / f"checkpoint-{told['step']}" / "trainer_state.json").is_file()
+        assert not (run / "error.txt").exists()
+        lost = [row for row in rows(run / "rollouts.jsonl") if row["ending"] == "open_failed"]
+        assert lost and all(row["reward"] is None and row["error"] for row in lost)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_when_its_environment_comes_back(
+    ors_train: Command, tiny_model: Path, run: Path, diary: Path, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        gym = Outage(stack, diary)
+        gym.up()
+
+        def pull_the_plug_for_a_while() -> None:
+            until(after_steps(run, 2), 90)
+            gym.down()
+            until(lambda: any(row["ending"] == "open_failed" for row in rows(run / "rollouts.jsonl")), 90)
+            gym.up()
+            until(lambda: rows(run / "rollouts.jsonl")[-1]["ending"] != "open_failed", 90)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        file = outage_file(tmp_path / "run.yaml", gym.url, tiny_model, run)
+        with meanwhile(pull_the_plug_for_a_while):
+            said = ors_train("train", "--config", file, *SMALL, "--max_steps", 2000, "--outage_timeout", 120)
+        assert said.status == 143, said.err
+        assert "has been away since" in said.err and "waiting for it" in said.err
+        assert "all environments are back" in said.err
+        lost = {row["step"] for row in rows(run / "rollouts.jsonl") if row["ending"] == "open_failed"}
+        assert lost and max(lost) < record(run)["step"]
+        assert steps(run) == list(range(1, record(run)["step"] + 1))
