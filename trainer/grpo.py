@@ -9,9 +9,8 @@ tests/trainer/test_trl_internals.py pins each.
 from __future__ import annotations
 
 import logging
-import time
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from trl import GRPOTrainer
 from trainer.episodes import Episode, RolloutLog, Score, ending, metrics
 from trainer.ors.errors import ConfigurationError, ModelError
 from trainer.ors.rollout import Rollout
+from trainer.timing import StepClock
 
 TRL_RANGE = ("1.16", "1.17")
 if not Version(TRL_RANGE[0]) <= Version(trl.__version__) < Version(TRL_RANGE[1]):
@@ -59,8 +59,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     def __init__(self, *args: Any, rollout_log: Path | None = None, **kwargs: Any) -> None:
         self.phase = "train"  # what rollouts.jsonl says of an evaluation: before or after training
         self._rollout_log = RolloutLog(rollout_log) if rollout_log is not None else None
-        self._seconds: dict[str, float] = defaultdict(float)
-        self._timed_since: tuple[int, float] | None = None
+        self._clock = StepClock()
         self._episodes: list[Episode] = []  # of the last batch
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using 'environment_factory'")
@@ -141,8 +140,8 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             reward = None if unscored[at] else totals[at]
             unmade = Counter(kind for message in completion for kind in _unmade_calls(rollout, message))
             episodes.append(Episode(rollout, prompts[at], completion, reward, why, unmade))
-            self._seconds["open"] += rollout._waited_open
-            self._seconds["calls"] += rollout._waited_calls
+            self._clock.add("open", rollout._waited_open)
+            self._clock.add("calls", rollout._waited_calls)
         self._episodes = episodes
         if episodes:
             for name, value in metrics(episodes).items():
@@ -154,39 +153,26 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return rewards
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
-        with self._timed("generate"):
+        with self._clock.timed("generate"):
             return super()._generate_single_turn(*args, **kwargs)
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
-        with self._timed("forward"):
+        with self._clock.timed("forward"):
             return super().compute_loss(*args, **kwargs)
 
     def _prepare_inputs(self, *args: Any, **kwargs: Any) -> Any:
-        with self._timed("prepare"):
+        with self._clock.timed("prepare"):
             return super()._prepare_inputs(*args, **kwargs)
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        if self._timed_since is None:
-            self._timed_since = (self.state.global_step, time.monotonic())
-        with self._timed("training_step"):
+        self._clock.begin(self.state.global_step)
+        with self._clock.timed("training_step"):
             return super().training_step(*args, **kwargs)
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self._seconds[name] += time.monotonic() - start
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """TRL's log, with the times of the steps since the last one."""
-        if self.model.training and self._timed_since is not None and "loss" in logs:
-            step, start = self._timed_since
-            steps, now = max(self.state.global_step - step, 1), time.monotonic()
-            logs |= _times(self._seconds, now - start, steps)
-            self._seconds.clear()
-            self._timed_since = (self.state.global_step, now)
+        if self.model.training and "loss" in logs:
+            logs |= self._clock.report(self.state.global_step)
         super().log(logs, start_time)
 
     def score(
@@ -239,7 +225,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             sampler.top_k = 1
         self.model.eval()
         try:
-            with torch.random.fork_rng():
+            with self._clock.paused(), torch.random.fork_rng():
                 torch.manual_seed(seed)
                 yield
         finally:
@@ -249,17 +235,11 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self.model.train(training)
             self._metrics["eval"].clear()
             self._pending_metrics.clear()
-            self._seconds.clear()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """TRL's evaluation; its time is not counted as a training step's."""
-        kept, since, start = dict(self._seconds), self._timed_since, time.monotonic()
-        try:
+        with self._clock.paused():
             return super().evaluate(*args, **kwargs)
-        finally:
-            self._seconds = defaultdict(float, kept)
-            if since is not None:
-                self._timed_since = (since[0], since[1] + time.monotonic() - start)
 
 
 def _calls(rollout: Rollout, message: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -295,16 +275,3 @@ def _unmade_calls(rollout: Rollout, message: dict[str, Any]) -> Iterator[ModelEr
             yield "unknown_tool"
         elif not isinstance(function.get("arguments"), dict):
             yield "bad_arguments"
-
-
-def _times(seconds: dict[str, float], wall: float, steps: int) -> dict[str, float]:
-    """Where `wall` seconds of `steps` steps went: what was measured, and what is left as `other`."""
-    waited = seconds["open"] + seconds["calls"]
-    parts = {name: seconds[name] for name in ("open", "calls", "generate", "forward")}
-    parts["backward"] = max(seconds["training_step"] - seconds["prepare"] - seconds["forward"], 0.0)
-    parts["other"] = max(wall - sum(parts.values()), 0.0)
-    return {
-        **{f"time/{name}": value / steps for name, value in parts.items()},
-        "time/step": wall / steps,
-        "env_wait": waited / wall if wall > 0 else 0.0,
-    }
