@@ -10,7 +10,7 @@ from trainer.flags import Flags
 from trainer.report_text import readable
 
 if TYPE_CHECKING:
-    from trainer.ors.sessions import Connection
+    pass
 
 SHOWN = 600  # characters of a prompt or a schema
 
@@ -57,11 +57,10 @@ def look(url: str, env_name: str | None, split: str | None, task: int, model: st
     from trainer.ors.spec import OpenRewardSpec
 
     spec = OpenRewardSpec(url, env_name=env_name)
-    splits = on_connection(spec._endpoint, read_splits)
-    if not splits:
+    sizes = on_connection(spec._endpoint, read_splits)
+    if not sizes:
         raise ConfigurationError(f"{spec.name} at {spec.address} has no splits")
-    sizes = on_connection(spec._endpoint, lambda connection: _sizes(connection, splits))
-    chosen = split or splits[0]
+    chosen = split or next(iter(sizes))
     spec = OpenRewardSpec(url, env_name=env_name, split=chosen, indices=[task])
     row = spec.train_dataset[0]
     rollout = spec.environment_factory()
@@ -86,19 +85,6 @@ def look(url: str, env_name: str | None, split: str | None, task: int, model: st
             chat, tools=schemas, add_generation_prompt=True, tokenize=False
         )
     return found
-
-
-async def _sizes(connection: Connection, splits: Sequence[str]) -> dict[str, int]:
-    from trainer.ors.discovery import read_tasks
-    from trainer.ors.errors import ConfigurationError
-
-    sizes = {}
-    for split in splits:
-        try:
-            sizes[split] = len(await read_tasks(connection, split))
-        except ConfigurationError:  # a split without tasks
-            sizes[split] = 0
-    return sizes
 
 
 def describe(found: dict[str, Any]) -> str:

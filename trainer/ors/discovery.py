@@ -99,9 +99,13 @@ async def with_id(connection: Connection, ask: Callable[[str], Coroutine[Any, An
                 await connection.wire.request("POST", "/delete_session", sid=sid, repeatable=True)
 
 
-async def read_splits(connection: Connection) -> list[str]:
-    """The names of the environment's splits."""
-    return await with_id(connection, lambda sid: _splits(connection, sid))
+async def read_splits(connection: Connection) -> dict[str, int]:
+    """The environment's splits with the number of tasks in each."""
+
+    async def ask(sid: str) -> dict[str, int]:
+        return {name: await _size(connection, sid, name) for name in await _splits(connection, sid)}
+
+    return await with_id(connection, ask)
 
 
 async def read_tasks(
@@ -209,6 +213,11 @@ async def _count(connection: Connection, sid: str, split: str) -> int | None:
         if status.status in (404, 405):
             return None
         raise
+
+
+async def _size(connection: Connection, sid: str, split: str) -> int:
+    count = await _count(connection, sid, split)
+    return len((await _post(connection, sid, "tasks", {"split": split}))["tasks"]) if count is None else count
 
 
 async def _page(connection: Connection, sid: str, split: str, start: int, stop: int) -> list[dict[str, Any]]:

@@ -82,7 +82,8 @@ class Mixture:
             name if counts[name] == 1 else f"{name}/{s.split}" for name, s in zip(names, self._given, strict=True)
         ]
         if twice := [name for name, count in Counter(unique).items() if count > 1]:
-            raise ConfigurationError(f"two environments of the mixture are called {twice[0]!r}: give them a name= each")
+            said = "give each its own (name= in Python, label: in a file)"
+            raise ConfigurationError(f"two environments of the mixture are called {twice[0]!r}: {said}")
         return [spec.named(name) for spec, name in zip(self._given, unique, strict=True)]
 
     @cached_property
