@@ -13,7 +13,8 @@ from typing import Any
 
 from trainer.warm_start import STOCK, Lesson
 
-CONTEXT = 1024  # tokens: the model's positions
+CONTEXT = 4096  # tokens: the model's positions, enough for the prompts of environments it knows nothing of
+_LESSON = 512  # tokens of the longest chat that the warm start can afford
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 # Private-use characters: they stand for the target and for another answer in the chats that the pieces are cut from.
@@ -39,10 +40,10 @@ def build_tokenizer(lesson: Lesson) -> Any:
     ]
     tokenizer = _wrap(_pieces(texts))
     length = max(len(tokenizer(text)["input_ids"]) for text in texts)
-    if length > CONTEXT // 2:
+    if length > _LESSON:
         raise ValueError(
             f"the lesson on the tool {lesson.tool!r} is {length} tokens long and the starter model has room for "
-            f"{CONTEXT // 2}: shorten its prompt, tool descriptions or results"
+            f"{_LESSON}: shorten its prompt, tool descriptions or results"
         )
     return tokenizer
 
