@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import structlog
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 
 from envs.server import sdk
 from envs.server.settings import Settings
@@ -15,6 +17,7 @@ from envs.server.settings import Settings
 _HIDDEN = "[hidden]"
 _SHORTEST = 4
 """Values that are shorter are left alone: hiding "1" or "yes" would make the log unreadable and protect nothing."""
+_SHOWN = 200
 
 
 class Redaction:
@@ -69,12 +72,21 @@ def configure(settings: Settings, redaction: Redaction) -> None:
     def hide(_logger: object, _method: str, line: Any) -> str:
         return redaction(line)
 
+    def briefly(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        error = sys.exc_info()[1] if event.get("exc_info") is True else None
+        if not isinstance(error, RequestValidationError | HTTPException):
+            return event
+        if level > logging.WARNING:
+            raise structlog.DropEvent
+        return _rejection(event, error)
+
     def make(name: str) -> Any:
         return structlog.wrap_logger(
             structlog.PrintLogger(sys.stderr),
             processors=[
                 structlog.contextvars.merge_contextvars,
                 structlog.processors.add_log_level,
+                briefly,
                 structlog.processors.TimeStamper(fmt="iso"),
                 structlog.processors.format_exc_info,
                 structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
@@ -84,3 +96,13 @@ def configure(settings: Settings, redaction: Redaction) -> None:
         ).bind(logger=name)
 
     sdk.use_logger(make)
+
+
+def _rejection(event: MutableMapping[str, Any], error: RequestValidationError | HTTPException) -> dict[str, Any]:
+    """Return what the SDK logs as its own failure, with a traceback, as the line it logs for any other refusal."""
+    if isinstance(error, HTTPException):
+        detail = str(error.detail)
+    else:  # where the client's body is wrong, and not what it held
+        detail = "; ".join(f"{'.'.join(map(str, found['loc']))}: {found['type']}" for found in error.errors()[:3])
+    told = {key: value for key, value in event.items() if key not in ("exc_info", "error", "error_type")}
+    return {**told, "level": "warning", "event": "request_rejected", "detail": ascii(detail[:_SHOWN])}

@@ -121,6 +121,29 @@ def test_what_a_tool_raises_is_told_without_its_traceback(server: TrialServer) -
     client.post("/delete")
 
 
+def test_a_bad_body_is_one_line_of_the_log_and_a_crash_a_traceback() -> None:
+    with trial_server() as server:
+        session = server.open("crash")
+        before = server.log()
+        for body in BODIES.values():
+            session.post("/trial/task", content=body, headers=JSON)
+        session.post("/trial/task", json={"split": "train", "index": 0, "x\r\n" * 1000: 1})
+        session.post("/trial/task", json={"split": ["private"]})
+        lines = server.log().removeprefix(before).splitlines()
+        assert "body.split: string_type; body.index: missing" in lines[-1]
+        assert len(lines) == len(BODIES) + 2
+        assert max(map(len, lines)) < 1000
+        assert all("level=warning event=request_rejected" in line and "private" not in line for line in lines)
+        tool_call(session, "crash", text="the disk is full")
+        assert "Traceback" in server.log()
+
+
+def test_a_log_of_errors_only_has_no_bad_bodies() -> None:
+    with trial_server(ENV_LOG_LEVEL="error") as server:
+        assert_refused(server.client().post("/trial/task", json=[]), 422)
+        assert server.log() == ""
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "told"),
     [
