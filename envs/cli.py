@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     served.add_argument("names", nargs="+", metavar="NAME", help="environments of one server; the first is its default")
     served.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     served.add_argument("--port", type=_port, help="port to listen on, 0 for a free one (default: $PORT or 8000)")
+    served.add_argument("--reload", action="store_true", help="start again whenever a file of the environments changes")
     served.set_defaults(run=_serve)
 
     made = _verb(verbs, shared, "new", "make an environment to start from", "ors-env new counting")
@@ -133,7 +134,12 @@ def _serve(arguments: argparse.Namespace) -> int:
     for name in arguments.names:
         catalog.folder(name)
     try:
-        serving.serve(arguments.names, arguments.host, port)
+        if arguments.reload:
+            from envs import reloading
+
+            reloading.serve(arguments.names, arguments.host, port, debug=arguments.debug)
+        else:
+            serving.serve(arguments.names, arguments.host, port)
     except ValueError as error:  # a variable that cannot be used, or an environment that cannot be served
         raise UsageError(str(error)) from error
     except OSError as error:

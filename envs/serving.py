@@ -21,14 +21,19 @@ def serve(names: Sequence[str], host: str, port: int) -> None:
         envs.catalog.CatalogError: an environment is missing or cannot be loaded.
         ValueError: a variable cannot be used (see docs/server.md), or an environment cannot be served.
     """
-    listener = _listen(host, port)
+    listener = listen(host, port)
     try:
         _run(names, listener)
     finally:
         listener.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there; port 0 takes a free one.
+
+    Raises:
+        OSError: the address is taken or cannot be listened on.
+    """
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
