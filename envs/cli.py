@@ -71,6 +71,18 @@ def _parser() -> argparse.ArgumentParser:
         "--env", action="append", metavar="NAME", help="check this environment only; may be given again (default: all)"
     )
     checked.add_argument("--api-key", metavar="KEY", help="sent in X-API-Key, never shown")
+    checked.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="NAME:VALUE",
+        help="sent with every request to this server and to no other, its value never shown; may be given again",
+    )
+    checked.add_argument(
+        "--hf-token",
+        metavar="TOKEN",
+        help="for a private Space: short for --header 'Authorization: Bearer TOKEN'; none is sent unless given",
+    )
     checked.add_argument("--json", action="store_true", help="print one JSON document")
     checked.set_defaults(run=_check)
 
@@ -184,11 +196,13 @@ def _push(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from envs.check import command
+    from envs.check.headers import HeaderError, parse
     from envs.check.runner import CheckError
 
     try:
-        return command.run(arguments.url, arguments.env, arguments.api_key, as_json=arguments.json)
-    except CheckError as error:
+        headers = parse(arguments.header, arguments.hf_token)
+        return command.run(arguments.url, arguments.env, arguments.api_key, headers, as_json=arguments.json)
+    except (CheckError, HeaderError) as error:
         raise UsageError(str(error)) from error
 
 

@@ -22,6 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ors-url", metavar="URL", help="check the ORS server at this URL, one test a rule")
     group.addoption("--ors-env", metavar="NAME", help="check this environment only (default: all the server has)")
     group.addoption("--ors-api-key", metavar="KEY", help="key of the server, sent in X-API-Key and never shown")
+    group.addoption(
+        "--ors-header",
+        action="append",
+        default=[],
+        metavar="NAME:VALUE",
+        help="sent to the server with every request, its value never shown; may be given again",
+    )
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +95,7 @@ class BrokenRule(Exception):
 
 def _report(config: pytest.Config) -> Report:
     """Return the report of the one check that all items of this process share."""
+    from envs.check.headers import parse
     from envs.check.runner import run_check
 
     if _REPORT not in config.stash:
@@ -97,6 +105,7 @@ def _report(config: pytest.Config) -> Report:
                 config.getoption("--ors-url"),
                 environments=[name] if name else None,
                 api_key=config.getoption("--ors-api-key"),
+                headers=parse(config.getoption("--ors-header")),
             )
         )
     return config.stash[_REPORT]

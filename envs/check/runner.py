@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from envs.check.limits import Limits
 from envs.check.report import Report, Result, name_of
@@ -29,6 +30,7 @@ async def run_check(
     *,
     environments: Sequence[str] | None = None,
     api_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     rules: Sequence[Rule] = RULES,
 ) -> Report:
@@ -38,13 +40,17 @@ async def run_check(
         url: of the server, `http://` or `https://`.
         environments: names to check, by default all that the server lists.
         api_key: sent in X-API-Key; never in the report.
+        headers: sent with every request, to this server and no other; their values are never in the report.
 
     Raises:
-        CheckError: the URL is none, nothing answers there, or it lacks an environment that was asked for.
+        CheckError: the URL is none or its password is at odds with the headers, nothing answers there, or it lacks an
+            environment that was asked for.
     """
     if not re.match(r"https?://[^/]", url):
         raise CheckError(f"{url!r} is no URL; give one such as http://127.0.0.1:8000")
-    wire = Wire(url, api_key, limits or Limits())
+    if headers and "@" in urlsplit(url).netloc and any(name.lower() == "authorization" for name in headers):
+        raise CheckError("the URL holds a password and a header is Authorization: only one can be sent")
+    wire = Wire(url, api_key, limits or Limits(), headers)
     check = _Check(wire, rules)
     try:
         return await check.run(environments)
@@ -98,7 +104,9 @@ class _Check:
             raise CheckError(f"{self._wire.url} leads to {elsewhere.removesuffix('/health')}: check that URL")
         listed = await self._wire.request("GET", "/list_environments")
         if listed.status in (401, 403):
-            hint = "asks for a key: give --api-key" if self._wire.api_key is None else "refuses the key"
+            hint = "refuses the key"
+            if self._wire.api_key is None:
+                hint = "asks for a key: give --api-key, or --hf-token for a private Space"
             raise CheckError(f"{self._wire.url} {hint} ({listed.got})")
 
     async def _version(self) -> str:

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
+from envs.check.headers import secrets
 from envs.check.limits import Limits
 from envs.check.rule import Evidence, Failed
 from envs.check.sse import Event, Parser
@@ -77,21 +79,23 @@ class Stream(Exchange):
 
 
 class Wire:
-    """One server, by its URL. Never follows a redirect, so that the key goes nowhere else."""
+    """One server, by its URL. Never follows a redirect, so that keys and headers go nowhere else."""
 
-    def __init__(self, url: str, api_key: str | None, limits: Limits) -> None:
+    def __init__(self, url: str, api_key: str | None, limits: Limits, headers: Mapping[str, str] | None = None) -> None:
         self.limits = limits
         self.api_key = api_key
         parts = urlsplit(url)
         # What is between "//" and "@" is a password: it is sent, never shown.
         self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
-        self._secrets = [secret for secret in (api_key, parts.password) if secret]
+        hidden = [secret for value in (headers or {}).values() for secret in secrets(value)]
+        # The longest first: one may be a part of another.
+        self._secrets = sorted(filter(None, (api_key, parts.password, *hidden)), key=len, reverse=True)
         self._client = httpx2.AsyncClient(
             base_url=url.rstrip("/"),
             timeout=limits.answer,
             # A proxy for the outside world would swallow an address of this machine.
             trust_env=parts.hostname not in _LOOPBACK,
-            headers={"user-agent": "ors-env-check"},
+            headers={"user-agent": "ors-env-check", **(headers or {})},
             limits=httpx2.Limits(max_connections=2 * limits.parallel),
         )
 
