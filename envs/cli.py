@@ -114,9 +114,8 @@ def _verb(
     purpose: str,
     example: str,
 ) -> argparse.ArgumentParser:
-    return verbs.add_parser(
-        name, help=purpose, description=purpose.capitalize() + ".", epilog=f"example: {example}", parents=[shared]
-    )
+    description = f"{purpose[0].upper()}{purpose[1:]}."
+    return verbs.add_parser(name, help=purpose, description=description, epilog=f"example: {example}", parents=[shared])
 
 
 def _port(text: str) -> int:

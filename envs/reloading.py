@@ -15,7 +15,7 @@ from watchfiles import watch
 
 from envs import catalog, serving
 
-_STOP_SECONDS = 5.0
+_STOP_SECONDS = 8.0  # running calls and teardowns have had theirs by then, by the server's defaults
 _POLL_MILLISECONDS = 200
 
 

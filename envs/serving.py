@@ -62,4 +62,5 @@ def _greeting(names: Sequence[str], listener: socket.socket) -> str:
     reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     url = f"http://{reachable}:{port}"
     specs = [f'  spec = OpenRewardSpec("{url}", env_name="{name}", split="train")' for name in names]
-    return "\n".join([f"{', '.join(names)} at {url} (Ctrl-C stops)", "  from trainer import OpenRewardSpec", *specs])
+    where = f"{', '.join(names)} at {url} (in a browser: a page to try it by hand; Ctrl-C stops)"
+    return "\n".join([where, "  from trainer import OpenRewardSpec", *specs])

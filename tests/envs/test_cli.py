@@ -55,6 +55,14 @@ def test_help_explains_with_an_example(verb: list[str]) -> None:
     assert not verb or f"example: ors-env {verb[0]}" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("verb", "purpose"),
+    [("serve", "Serve environments over HTTP."), ("push", "Serve an environment as a Hugging Face Space.")],
+)
+def test_help_writes_names_as_they_are_written(verb: str, purpose: str) -> None:
+    assert purpose in ors_env(verb, "--help").stdout
+
+
 def test_the_program_starts_without_the_sdk() -> None:
     code = "import sys, envs.cli; print(sorted({'openreward', 'uvicorn', 'pydantic'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -117,7 +125,7 @@ def test_serve_takes_its_port_from_the_environment_says_where_it_is_and_stops_wi
             process.wait()
     assert process.returncode == 0
     assert lines == [
-        f"echo at http://127.0.0.1:{port} (Ctrl-C stops)\n",
+        f"echo at http://127.0.0.1:{port} (in a browser: a page to try it by hand; Ctrl-C stops)\n",
         "  from trainer import OpenRewardSpec\n",
         f'  spec = OpenRewardSpec("http://127.0.0.1:{port}", env_name="echo", split="train")\n',
     ]
