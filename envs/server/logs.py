@@ -104,5 +104,6 @@ def _rejection(event: MutableMapping[str, Any], error: RequestValidationError | 
         detail = str(error.detail)
     else:  # where the client's body is wrong, and not what it held
         detail = "; ".join(f"{'.'.join(map(str, found['loc']))}: {found['type']}" for found in error.errors()[:3])
+    shown = detail[:_SHOWN].encode("unicode_escape").decode()
     told = {key: value for key, value in event.items() if key not in ("exc_info", "error", "error_type")}
-    return {**told, "level": "warning", "event": "request_rejected", "detail": ascii(detail[:_SHOWN])}
+    return {**told, "level": "warning", "event": "request_rejected", "detail": shown}

@@ -130,7 +130,7 @@ def test_a_bad_body_is_one_line_of_the_log_and_a_crash_a_traceback() -> None:
         session.post("/trial/task", json={"split": "train", "index": 0, "x\r\n" * 1000: 1})
         session.post("/trial/task", json={"split": ["private"]})
         lines = server.log().removeprefix(before).splitlines()
-        assert "body.split: string_type; body.index: missing" in lines[-1]
+        assert 'detail="body.split: string_type; body.index: missing"' in lines[-1]
         assert len(lines) == len(BODIES) + 2
         assert max(map(len, lines)) < 1000
         assert all("level=warning event=request_rejected" in line and "private" not in line for line in lines)
