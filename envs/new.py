@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
+import shlex
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -36,9 +37,9 @@ def run(name: str, into: Path | None) -> int:
     """
     home = make(name, into)
     print(f"made {_shown(home)}: environment.py, README.md, test_environment.py; next:")
-    path = "" if into is None else f"{catalog.PATH_VARIABLE}={into} "
-    print(f"  python -m pytest {_shown(home)}")
-    print(f"  {path}ors-env serve {name} --port 8000")
+    path = "" if into is None else f"{catalog.PATH_VARIABLE}={shlex.quote(str(into.resolve()))} "
+    print(f"  python -m pytest {shlex.quote(_shown(home))}")
+    print(f"  {path}ors-env serve {name} --port 8000 --reload")
     print(f"  ors-env check http://127.0.0.1:8000 --env {name}")
     return 0
 

@@ -16,7 +16,7 @@ APP_PORT = 7860
 _RECIPE = "Dockerfile.env"
 _PACKAGES = ("pyproject.toml", "constraints.txt")
 # Verbs of an author's machine: no container runs them.
-_VERBS = {"new.py", "push.py", "space.py", "check", "templates"}
+_VERBS = {"new.py", "push.py", "space.py", "reloading.py", "check", "templates"}
 _LEFT_OUT = ("__pycache__", "*.pyc", "*.egg-info", "test_*.py", "conftest.py", "node_modules", "venv")
 _SECRET = (".*", "*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ecdsa*", "id_ed25519*", "credentials*", "secrets*")
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)

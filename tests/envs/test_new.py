@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ def project(checkout: Checkout) -> Path:
     assert done.stdout.splitlines() == [
         "made envs/word_count: environment.py, README.md, test_environment.py; next:",
         "  python -m pytest envs/word_count",
-        "  ors-env serve word_count --port 8000",
+        "  ors-env serve word_count --port 8000 --reload",
         "  ors-env check http://127.0.0.1:8000 --env word_count",
     ]
     return checkout.path
@@ -136,8 +137,8 @@ def test_an_installed_package_is_not_written_into(tmp_path: Path) -> None:
 
 
 def test_another_folder_joins_the_catalog_by_a_variable(project: Path, tmp_path: Path) -> None:
-    made = ors_env(project, "new", "far_away", "--into", str(tmp_path))
-    assert f"ORS_ENVS_PATH={tmp_path} ors-env serve far_away --port 8000" in made.stdout
+    made = ors_env(project, "new", "far_away", "--into", os.path.relpath(tmp_path, project))
+    assert f"ORS_ENVS_PATH={tmp_path} ors-env serve far_away --port 8000 --reload" in made.stdout
     listed = json.loads(ors_env(project, "list", "--json", ORS_ENVS_PATH=str(tmp_path)).stdout)
     assert {"echo", "far_away"} <= {entry["name"] for entry in listed["environments"]}
     assert "far_away" not in ors_env(project, "list").stdout

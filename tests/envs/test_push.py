@@ -124,7 +124,9 @@ def test_only_what_the_image_needs_is_sent(pusher: Pusher) -> None:
         files
     )
     assert not [file for file in files if file.startswith(("envs/chess", "envs/check", "envs/templates"))]
-    assert not {"envs/push.py", "envs/new.py", "envs/space.py", "envs/echo/test_echo.py"} & set(files)
+    assert not {"envs/push.py", "envs/new.py", "envs/space.py", "envs/reloading.py", "envs/echo/test_echo.py"} & set(
+        files
+    )
     assert not [file for file in files if "/." in file or file.startswith(".") or file.endswith((".key", ".pyc"))]
     assert not {"envs/echo/credentials.json", "envs/echo/outside"} & set(files)
     assert "left out, because they may be secret: .env, credentials.json, server.key" in done.stdout
