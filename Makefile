@@ -1,6 +1,7 @@
 # Thin names for the commands in the README. Needs Python 3.11 or newer and a package index, nothing else.
 PYTHON ?= python3
 VENV := .venv
+WORKERS ?= auto
 BIN := $(VENV)/bin
 # Where pip finds wheels in a folder, image builds are handed the same folder.
 export WHEELS ?= $(firstword $(wildcard $(PIP_FIND_LINKS)))
@@ -34,8 +35,11 @@ lint: $(BIN)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Most tests wait for processes, so several run at a time; those with containers share images and run one by one. No test
+# of a kind is no failure (pytest's 5): PYTEST may name a few.
 test: lint
-	$(BIN)/pytest $(PYTEST)
+	$(BIN)/pytest -m "not docker" -n $(WORKERS) --dist loadfile $(PYTEST) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m docker $(PYTEST) || [ $$? -eq 5 ]
 
 test-fast: $(BIN)/.dev
 	$(BIN)/pytest -m "not slow and not docker and not browser" $(PYTEST)
