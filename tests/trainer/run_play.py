@@ -37,7 +37,8 @@ def main(folder: Path, steps: int, *urls: str) -> None:
     url = urls[min(rank, len(urls) - 1)]
     with closing(Play(url)) as play:
         spec = play.spec(num_tasks=8, open_timeout=2.0)
-        made = trainer(spec, note, folder, 4, max_steps=steps, ddp_backend="gloo")
+        backend = {"ddp_backend": "gloo"} if "WORLD_SIZE" in os.environ else {}
+        made = trainer(spec, note, folder, 4, max_steps=steps, **backend)
         if rank == 1 and len(urls) > 1:
             with suppress(httpx.HTTPError):
                 play.die()
