@@ -78,6 +78,7 @@ class ScriptedServer:
     def __init__(self, answer: Answer, port: int = 0) -> None:
         self.requests: list[Request] = []
         self._answer = answer
+        self._serving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -91,6 +92,10 @@ class ScriptedServer:
         return sum(request.path == path for request in self.requests)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while True:
                 request = await _read(reader)
@@ -107,10 +112,14 @@ class ScriptedServer:
 
         async def close() -> None:
             self._server.close()
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+            # A connection that is just being accepted is not cancelled, or nobody would close its socket: it becomes
+            # one that is served, and ends as such.
+            while others := asyncio.all_tasks() - {asyncio.current_task()}:
+                for task in others & self._serving:
+                    task.cancel()
+                await asyncio.wait(others)
+            for _ in range(2):  # turns of the loop in which transports close their sockets
+                await asyncio.sleep(0)
 
         asyncio.run_coroutine_threadsafe(close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
