@@ -226,6 +226,15 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def share(folder: Path) -> None:
+    """Let whoever may read new files of this process read the folder's: safetensors makes its own for the owner alone,
+    and a model that a container's user saved is for the people on its host."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in folder.iterdir():
+        path.chmod(0o666 & ~mask)
+
+
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)

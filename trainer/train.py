@@ -18,7 +18,7 @@ from trainer.evaluate import evaluate, summary
 from trainer.ors import loop
 from trainer.ors.errors import ConfigurationError, ORSError
 from trainer.report import ReportError, write_report
-from trainer.run import RunFolder, checkpoint_step, describe
+from trainer.run import RunFolder, checkpoint_step, describe, share
 
 if TYPE_CHECKING:
     from trainer.config import Config
@@ -189,6 +189,8 @@ def _train(
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(away.since))
         return "failed", f"{away.name} has been away since {since}; the last it said: {away.last_error}", 1
     trainer.save_model(str(folder.path / "model"))
+    if trainer.is_world_process_zero():
+        share(folder.path / "model")
     _evaluate(config, trainer, found, folder, "after", say)
     return "finished", "", 0
 
