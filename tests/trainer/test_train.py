@@ -71,6 +71,8 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
             "README.md",
         }
         assert {path.name for path in run.iterdir()} == names | {"checkpoint-2", "checkpoint-3"}
+        modes = {path.stat().st_mode & 0o777 for path in (run / "model").iterdir()}
+        assert modes == {(run / "run.json").stat().st_mode & 0o777}  # who may read the run may read its model
         told = record(run)
         assert (told["status"], told["step"], told["steps"]) == ("finished", 3, 3)
         assert [(e["name"], e["split"], e["num_tasks"]) for e in told["environments"]] == [
