@@ -19,6 +19,9 @@ from tests.stack.runs import BOTH, SHORT, TRAINING_SECONDS, facts, lines, train,
 from tests.stack.stack import Stack
 
 
+STEPS = 80  # of a run that is killed after its first checkpoint: enough not to be at its end by then
+
+
 @dataclass(frozen=True)
 class Finished:
     """A run that came to its end: where it is, how it ended, and what was left when its stack was taken down."""
@@ -51,11 +54,19 @@ def container(engine: docker.DockerClient, stack: Stack, service: str) -> Contai
     return found
 
 
+def pid(of: Container) -> int:
+    of.reload()
+    found: int = of.attrs["State"]["Pid"]
+    return found
+
+
 def kill(victim: Container) -> None:
     """End a container's first process as the kernel does when memory runs out; its restart policy holds."""
-    victim.reload()
+    until(lambda: pid(victim) > 0, f"{victim.name} to run", 60)
+    first_process = pid(victim)
+    assert first_process > 0  # 0 is that of a container that has ended, and to kill it would kill this process's group
     try:
-        os.kill(victim.attrs["State"]["Pid"], signal.SIGKILL)
+        os.kill(first_process, signal.SIGKILL)
     except PermissionError:  # not root here: Docker's own kill is final, so what Compose would do is done by hand
         victim.kill()
         victim.start()
@@ -91,13 +102,13 @@ def test_an_environment_that_does_not_answer_ends_the_run_with_its_url(home: Pat
 
 
 def test_a_killed_trainer_goes_on_from_its_checkpoint_at_the_next_up(home: Path, engine: docker.DockerClient) -> None:
-    with training(home, VARIABLES, model_name_or_path="stack/model", max_steps=20) as stack:
+    with training(home, VARIABLES, model_name_or_path="stack/model", max_steps=STEPS) as stack:
         stack.compose("up", "--detach", seconds=180)
         until(lambda: checkpoint(home), "a checkpoint", TRAINING_SECONDS)
         container(engine, stack, "trainer").kill()
         status, said = train(stack)
     assert status == 0, said
-    assert_went_on(home, 20)
+    assert_went_on(home, STEPS)
     assert f"going on from step {facts(home)['resumed_from']} " in said
 
 
@@ -105,13 +116,13 @@ def test_a_trainer_that_dies_is_restarted_and_goes_on_from_its_checkpoint(
     home: Path, engine: docker.DockerClient
 ) -> None:
     with training(
-        home, {**VARIABLES, "TRAINER_RESTART": "on-failure:2"}, model_name_or_path="stack/model", max_steps=20
+        home, {**VARIABLES, "TRAINER_RESTART": "on-failure:2"}, model_name_or_path="stack/model", max_steps=STEPS
     ) as stack:
         stack.compose("up", "--detach", seconds=180)
         until(lambda: checkpoint(home), "a checkpoint", TRAINING_SECONDS)
         kill(container(engine, stack, "trainer"))
         until(lambda: facts(home)["status"] == "finished", "the end of the run", TRAINING_SECONDS)
-    assert_went_on(home, 20)
+    assert_went_on(home, STEPS)
 
 
 def assert_went_on(home: Path, steps: int) -> None:
