@@ -18,7 +18,6 @@ from tests.stack.probe import left, until
 from tests.stack.runs import BOTH, SHORT, TRAINING_SECONDS, facts, lines, train, training
 from tests.stack.stack import Stack
 
-
 STEPS = 80  # of a run that is killed after its first checkpoint: enough not to be at its end by then
 
 
