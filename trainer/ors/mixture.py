@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from trainer.ors.errors import ConfigurationError
+from trainer.ors.rewards import with_coverage
 from trainer.ors.spec import ROW, OpenRewardSpec, metadata_columns
 
 if TYPE_CHECKING:
@@ -32,10 +33,7 @@ class EachItsOwn:
         self, /, environments: Sequence[Rollout], log_metric: Callable[[str, float], None] | None = None, **_: Any
     ) -> list[float | None]:
         """Scores, one an episode, index-aligned. Logs `env/scored` as `trainer.ors.rewards.Reward` does."""
-        scores = [environment._plan.reward.score(environment) for environment in environments]
-        if log_metric is not None and scores:
-            log_metric("env/scored", sum(score is not None for score in scores) / len(scores))
-        return scores
+        return with_coverage([each._plan.reward.score(each) for each in environments], log_metric)
 
 
 class Mixture:

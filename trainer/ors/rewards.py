@@ -56,10 +56,7 @@ class Reward:
     ) -> list[float | None]:
         """Scores, one an episode, index-aligned. Logs the share that has one as `env/scored`, beside TRL's mean reward,
         which averages those alone."""
-        scores = [self.score(episode) for episode in environments]
-        if log_metric is not None and scores:
-            log_metric("env/scored", sum(score is not None for score in scores) / len(scores))
-        return scores
+        return with_coverage([self.score(episode) for episode in environments], log_metric)
 
     def score(self, episode: Episode) -> float | None:
         """One episode's score."""
@@ -74,3 +71,10 @@ class Reward:
         if self.reduction == "mean":
             return math.fsum(seen) / len(seen)
         return math.fsum(seen) if self.reduction == "sum" else max(seen) if self.reduction == "max" else min(seen)
+
+
+def with_coverage(scores: list[float | None], log_metric: Callable[[str, float], None] | None) -> list[float | None]:
+    """The scores, after the share of episodes that have one was logged, where the trainer takes metrics."""
+    if log_metric is not None and scores:
+        log_metric("env/scored", sum(score is not None for score in scores) / len(scores))
+    return scores
