@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import inspect
 import time
 import weakref
@@ -146,7 +148,22 @@ async def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if getattr(function, "__func__", None) in _IDLE_METHODS:
         return None
     try:
+        if getattr(function, "__name__", "") == "setup" and not inspect.iscoroutinefunction(function):
+            return await _to_its_end(function)
         return await run_user_callable(function, *args, **kwargs)
     except SystemExit as error:
         # It would end the server: asyncio lets this one exception through to the loop.
         raise RuntimeError(f"the environment called exit({error.code!r})") from error
+
+
+async def _to_its_end(setup: Callable[[], Any]) -> Any:
+    """Run a blocking setup in a thread. Nothing interrupts a thread, and a teardown beside it would miss what it makes
+    after that: whoever cancels it waits."""
+    thread = asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, setup)
+    try:
+        result = await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        await asyncio.wait([thread])
+        thread.exception()  # seen, so that nothing is said about it
+        raise
+    return await result if inspect.isawaitable(result) else result

@@ -27,10 +27,10 @@ def test_a_running_call_finishes_while_nothing_new_begins(tmp_path: Path, thread
     mark = tmp_path / "torn-down"
     with trial_server(TRIAL_MARK=str(mark), ENV_DRAIN_SECONDS="20") as server:
         client, other = server.open("one", {"target": "one"}), server.open("two", {"target": "two"})
-        call = threads.submit(tool_call, client, "wait", seconds=3)
+        call = threads.submit(tool_call, client, "wait", seconds=6)
         until(lambda: running_calls(server) == 1, "the call runs")
         server.process.send_signal(signal.SIGTERM)
-        until(lambda: other.get("/ready").status_code == 503, "the server is not ready", seconds=2.5)
+        until(lambda: other.get("/ready").status_code == 503, "the server is not ready")
         assert other.get("/health").status_code == 200
         for path, body in [
             ("/create_session", {}),
@@ -51,11 +51,11 @@ def test_a_running_call_finishes_while_nothing_new_begins(tmp_path: Path, thread
 def test_a_call_that_lost_its_connection_can_still_be_fetched(threads: ThreadPoolExecutor) -> None:
     with trial_server(ENV_DRAIN_SECONDS="20") as server:
         client = server.open("one")
-        with client.stream("POST", "/trial/call", json={"name": "wait", "input": {"seconds": 3}}) as stream:
+        with client.stream("POST", "/trial/call", json={"name": "wait", "input": {"seconds": 6}}) as stream:
             task_id = next(line for line in stream.iter_lines() if line.startswith("data: ")).removeprefix("data: ")
         server.process.send_signal(signal.SIGTERM)
         until(lambda: client.get("/ready").status_code == 503, "the server is not ready")
-        resumed = client.post("/trial/call", json={"name": "wait", "input": {"seconds": 3}, "task_id": task_id})
+        resumed = client.post("/trial/call", json={"name": "wait", "input": {"seconds": 6}, "task_id": task_id})
         assert '"ok":true' in resumed.text
 
 
@@ -68,6 +68,16 @@ def test_a_call_that_does_not_finish_is_cut_off(tool: str, threads: ThreadPoolEx
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(10) == 0
         assert call.result()["error"] == f"{tool!r} was cut off: the server is stopping"
+
+
+def test_a_session_that_ends_while_it_is_set_up_is_torn_down_after_that(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.touch()
+    with trial_server(TRIAL_SETUP="slow", TRIAL_MARK=str(marks)) as server:
+        client = server.open("one")
+        until(marks.read_text, "the setup has begun")
+        client.post("/delete").raise_for_status()
+        assert marks.read_text().splitlines() == ["setting up", "set up", "torn down"]
 
 
 def test_a_teardown_that_does_not_end_is_left_alone() -> None:

@@ -79,9 +79,7 @@ class TrialEnvironment(Environment):
 
     def teardown(self) -> None:
         time.sleep(float(self.task_spec.get("teardown_seconds", 0)))
-        if mark := os.environ.get("TRIAL_MARK"):
-            with open(mark, "a") as file:
-                file.write(f"{self.target}\n")
+        mark(self.target)
 
     def get_prompt(self) -> Blocks:
         if self.target == "broken prompt":
@@ -131,6 +129,45 @@ class TrialEnvironment(Environment):
     async def give_up(self) -> ToolOutput:
         """Be cancelled from within."""
         raise asyncio.CancelledError
+
+
+class SlowSetup(Environment):
+    """One whose setup blocks a thread, as one does that starts a container."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "slow_setup"
+
+    @classmethod
+    def list_splits(cls) -> Sequence[Split]:
+        return [Split(name="train", type="train")]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return [{"target": "a"}]
+
+    def setup(self) -> None:
+        mark("setting up")
+        time.sleep(1.5)
+        mark("set up")
+
+    def teardown(self) -> None:
+        mark("torn down")
+
+    def get_prompt(self) -> Blocks:
+        return [TextBlock(text="Wait.")]
+
+    @tool
+    async def nothing(self) -> ToolOutput:
+        """Do nothing."""
+        return ToolOutput(blocks=[TextBlock(text="done")])
+
+
+def mark(line: str) -> None:
+    """Write a line to the file that a test reads, where it gave one."""
+    if path := os.environ.get("TRIAL_MARK"):
+        with open(path, "a") as file:
+            file.write(f"{line}\n")
 
 
 class TrialServer:
@@ -231,7 +268,8 @@ def main(port: int, plain: bool) -> None:
         from envs.server import Settings, serve
 
         serve(
-            [TrialEnvironment], Settings.from_environ(os.environ, host=os.environ.get("HOST", "127.0.0.1"), port=port)
+            [SlowSetup if os.environ.get("TRIAL_SETUP") == "slow" else TrialEnvironment],
+            Settings.from_environ(os.environ, host=os.environ.get("HOST", "127.0.0.1"), port=port),
         )
 
 
