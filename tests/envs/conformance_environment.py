@@ -58,13 +58,14 @@ class Conformance(sdk.Environment):  # type: ignore[misc]
         # A file for every open session, so that a test in another process can see which are left.
         self._open = Path(os.environ["ORS_TEST_OPEN"], uuid.uuid4().hex) if "ORS_TEST_OPEN" in os.environ else None
 
-    def setup(self) -> None:
+    # Asynchronous: the SDK's own server does not wait for a thread before it tears a session down.
+    async def setup(self) -> None:
         if self._open is not None:
             self._open.touch()
 
-    def teardown(self) -> None:
+    async def teardown(self) -> None:
         if self._open is not None:
-            self._open.unlink()
+            self._open.unlink(missing_ok=True)
 
     @classmethod
     def name(cls) -> str:

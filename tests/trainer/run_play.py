@@ -36,7 +36,7 @@ def main(folder: Path, steps: int, *urls: str) -> None:
     rank = int(os.environ.get("RANK", "0"))
     url = urls[min(rank, len(urls) - 1)]
     with closing(Play(url)) as play:
-        spec = play.spec(num_tasks=8, open_timeout=2.0)
+        spec = play.spec(num_tasks=8, open_timeout=5.0)
         backend = {"ddp_backend": "gloo"} if "WORLD_SIZE" in os.environ else {}
         made = trainer(spec, note, folder, 4, max_steps=steps, **backend)
         if rank == 1 and len(urls) > 1:

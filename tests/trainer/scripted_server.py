@@ -78,6 +78,7 @@ class ScriptedServer:
     def __init__(self, answer: Answer, port: int = 0) -> None:
         self.requests: list[Request] = []
         self._answer = answer
+        self._closing = False
         self._serving: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -104,22 +105,26 @@ class ScriptedServer:
                 await self._answer(request, reply)
                 if not reply.keep_open:
                     break
+        with suppress(ConnectionError, asyncio.CancelledError):
+            if not self._closing:
+                writer.close()
+                await writer.wait_closed()
+        writer.transport.abort()  # what a client does not read would keep its socket open for ever
         with suppress(ConnectionError):
-            writer.close()
+            await writer.wait_closed()
 
     def close(self) -> None:
         """End every connection and stop listening."""
 
         async def close() -> None:
             self._server.close()
+            self._closing = True
             # A connection that is just being accepted is not cancelled, or nobody would close its socket: it becomes
             # one that is served, and ends as such.
             while others := asyncio.all_tasks() - {asyncio.current_task()}:
                 for task in others & self._serving:
                     task.cancel()
                 await asyncio.wait(others)
-            for _ in range(2):  # turns of the loop in which transports close their sockets
-                await asyncio.sleep(0)
 
         asyncio.run_coroutine_threadsafe(close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)

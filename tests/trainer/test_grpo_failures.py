@@ -66,7 +66,7 @@ def test_a_crash_in_one_rollout_leaves_it_unscored_and_the_others_alone(play: Pl
 
 
 def test_a_call_without_an_answer_ends_its_rollout_at_the_deadline(play: Play, tmp_path: Path) -> None:
-    made = train(play.spec(call_timeout=1.0), say({2: tool_call("hang")}), tmp_path)
+    made = train(play.spec(call_timeout=6.0), say({2: tool_call("hang")}), tmp_path)
     lines = rollouts_of(tmp_path)
     assert [line["reward"] for line in lines] == [0.0, 1.0, None, 3.0, 4.0, 5.0, 6.0, 7.0]
     assert (lines[2]["ending"], lines[2]["calls"][0]["error"]) == ("environment_error", "timeout")
@@ -76,7 +76,7 @@ def test_a_call_without_an_answer_ends_its_rollout_at_the_deadline(play: Play, t
 
 def test_a_batch_none_of_whose_sessions_opens_is_unscored_and_the_run_goes_on(tmp_path: Path) -> None:
     with serve_script(SERVER) as url, closing(Play(url)) as play:
-        spec = play.spec(open_timeout=1.0)
+        spec = play.spec(open_timeout=4.0)
         made = trainer(spec, say({}), tmp_path, max_steps=2)
     made.train()
     lines = rollouts_of(tmp_path)

@@ -202,7 +202,7 @@ def test_a_tool_that_crashes_ends_the_rollout_unscored(workshop: str) -> None:
 def test_a_server_that_dies_is_a_failure_and_a_later_reset_works_again() -> None:
     port = free_port()
     server = ScriptedServer(Protocol(), port)
-    rollout = rollout_on(server.url, open_timeout=0.5)
+    rollout = rollout_on(server.url, open_timeout=3.0)
     rollout.add(n=1)
     server.close()
     rollout.add(n=1)
