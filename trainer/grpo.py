@@ -144,6 +144,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._clock.add("calls", rollout._waited_calls)
         self._episodes = episodes
         if episodes:
+            self._pending_metrics.pop("env/scored", None)  # a reward function's of itself; this is of all of them
             for name, value in metrics(episodes).items():
                 self._log_metric(name, value)
             if self._rollout_log is not None:

@@ -65,13 +65,14 @@ def trainer(
     """A trainer for a spec or a mixture, whose model says what the script says; it has not begun."""
     log = {"rollout_log": folder / "rollouts.jsonl"} if issubclass(base, EnvGRPOTrainer) else {}
     evaluated = {"eval_dataset": settings.pop("eval_dataset")} if "eval_dataset" in settings else {}
+    others = settings.pop("other_rewards", [])
     return scripted(base, script)(
         model=model(),
         processing_class=tokenizer(),
         args=arguments(folder, rollouts, **settings),
         train_dataset=spec.train_dataset,
         environment_factory=spec.environment_factory,
-        reward_funcs=spec.reward_funcs,
+        reward_funcs=[spec.reward_funcs, *others] if others else spec.reward_funcs,
         **log,
         **evaluated,
     )

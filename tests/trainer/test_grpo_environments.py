@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from datasets import concatenate_datasets
@@ -131,3 +132,15 @@ def test_metrics_of_a_step_are_exact(plays: list[Play], tmp_path: Path) -> None:
     assert sum(logs[f"time/{part}"] for part in parts) == pytest.approx(logs["time/step"])
     assert 0 < logs["env_wait"] < 1
     assert logs["env_wait"] == pytest.approx((logs["time/open"] + logs["time/calls"]) / logs["time/step"])
+
+
+def test_the_scored_share_counts_what_any_reward_function_scored(plays: list[Play], tmp_path: Path) -> None:
+    def polite(completions: list[Any], **_: Any) -> list[float | None]:
+        return [0.25, *[None] * (len(completions) - 1)]
+
+    def script(rollout: int, turn: int) -> str:
+        return tool_call("note", text="a", reward=1.0) if rollout == 1 and turn == 0 else "done"
+
+    logs = logged(train(plays[0].spec(), script, tmp_path, other_rewards=[polite]))
+    assert logs["env/scored"] == 2 / 8
+    assert [line["reward"] for line in rollouts_of(tmp_path)] == [0.25, 1.0, *[None] * 6]

@@ -69,6 +69,8 @@ class Seen(GRPOTrainer):  # type: ignore[misc]
         self.rewarded_inputs, self.rewarded = inputs, completions
         self.rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._log_metric("pinned", 0.25)
+        self._log_metric("taken back", 0.25)
+        self._pending_metrics.pop("taken back")
         return self.rewards
 
 
@@ -176,6 +178,8 @@ def test_rewards_come_back_by_process_and_rollout_with_nan_for_none(seen: Any) -
 
 def test_metrics_logged_in_a_step_are_in_its_log(seen: Any) -> None:
     assert seen.state.log_history[0]["pinned"] == 0.25, "_log_metric brings no value into the log any more"
+    assert "taken back" not in seen.state.log_history[0], "_pending_metrics does not hold what _log_metric was given"
+    assert isinstance(seen._metrics["eval"], dict), "_metrics has no dict of an evaluation's any more"
     assert "loss" in seen.state.log_history[0], "a step's log has no `loss`: log() tells steps by it"
 
 
