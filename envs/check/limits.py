@@ -27,8 +27,8 @@ class Limits:
     answer: float = 30.0
     starting: float = 60.0
     # The SDK's server sends a comment every 10 s; its client gives up after 30 s of silence.
-    slow_call: float = 13.0
-    silence: float = 11.5
+    slow_call: float = 14.0
+    silence: float = 13.0
     parallel: int = 8
     survey_calls: int = 24
     listed_tasks: int = 2_000

@@ -26,7 +26,7 @@ from tests.servers import ROOT, free_port, running, serve, variables
 HERE = Path(__file__).parent
 KEY = "test-key-3f1c"
 # The broken server sends comments every 0.3 s, so that a tool of 1.5 s shows whether they come.
-SLOW = Limits(slow_call=1.5, silence=1.0, parallel=4)
+SLOW = Limits(slow_call=6.0, silence=5.0, parallel=4)
 # Without a slow tool: what it would show is not seen, and costs no time.
 QUICK = Limits(slow_call=0.1, parallel=4)
 # Where one fault cannot help but break a second rule, it stands here.
