@@ -38,7 +38,7 @@ lint: $(BIN)/.dev
 # Most tests wait for processes, so several run at a time; those with containers share images and run one by one. No test
 # of a kind is no failure (pytest's 5): PYTEST may name a few.
 test: lint
-	$(BIN)/pytest -m "not docker" -n $(WORKERS) --dist loadfile $(PYTEST) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m "not docker" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST) || [ $$? -eq 5 ]
 	$(BIN)/pytest -m docker $(PYTEST) || [ $$? -eq 5 ]
 
 test-fast: $(BIN)/.dev

@@ -1,4 +1,5 @@
-"""What tests of both programs need: a headless Chromium of this machine, for those that look at pages as people do."""
+"""What tests of both programs need: their order, and a headless Chromium of this machine, for those that look at pages
+as people do."""
 
 from __future__ import annotations
 
@@ -21,6 +22,12 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that none is begun when the other workers have nothing left to do."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="module")
