@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import multiprocessing
 import pickle
@@ -218,6 +219,16 @@ def test_a_server_that_dies_is_a_failure_and_a_later_reset_works_again() -> None
     assert rollout.failure is None
     assert rollout.add(n=1) == "ok"
     server.close()
+
+
+def test_an_adapter_that_is_dropped_closes_its_session(workshop: str) -> None:
+    rollouts = [rollout_on(workshop) for _ in range(4)]
+    rollouts.append(rollout_on(workshop, reset=False))
+    rollouts[-1]._prepare({"task_index": 0})  # its session is still being opened when it goes
+    assert record(workshop)["open"] >= 4
+    rollouts.clear()
+    gc.collect()
+    until(lambda: record(workshop)["open"] == 0 and record(workshop)["ran"]["setup"] >= 5)
 
 
 @pytest.mark.parametrize("row", [{"task_index": 99}, {"task_index": 0, "split": "no such"}])

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -164,6 +165,11 @@ class Rollout(metaclass=_AdapterType):
         if self._session is not None:
             loop.close_session(endpoint, self._session)
             self._session = None
+
+    def __del__(self) -> None:
+        """Who drops an adapter is done with its session, which keepalive would hold open to the end of the process."""
+        with suppress(Exception):  # nobody could catch it here
+            self._close()
 
     def _start(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
         """Send a turn's calls off, one after the other; the tools' methods will wait for them."""
