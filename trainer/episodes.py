@@ -64,54 +64,57 @@ def ending(rollout: Rollout, completion: Sequence[Message], cut: bool, turns_lim
     return "length" if cut else "stopped"
 
 
-def metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Metrics of a batch, over all episodes as `env/…` and by environment as `env/<name>/…`.
+def metrics(episodes: Sequence[Episode], *, by_environment: bool) -> dict[str, list[float]]:
+    """What a batch logs, over all episodes as `env/…` and, where asked for, by environment as `env/<name>/…`.
 
-    `scored` and `finished` are shares; `turns`, `model_errors` and `environment_errors`, and each of their kinds, are
-    means per rollout; `open_seconds` and `call_seconds` are quantiles over the batch.
+    Every name has a value for each episode, zeros too, so that means over several batches and processes are right:
+    whether it was `scored` and `finished`, its `turns`, `model_errors` and `environment_errors` and each of their
+    kinds. `env/<name>/reward` has those that were scored; `open_seconds` and `call_seconds` are the batch's quantiles.
     """
     logged = _group_metrics("env", episodes)
-    names = sorted({episode.environment.task.environment for episode in episodes if episode.environment.task})
-    if len(names) > 1:
-        for name in names:
-            of_it = [e for e in episodes if e.environment.task and e.environment.task.environment == name]
-            logged |= _group_metrics(f"env/{name}", of_it)
-            rewards = [e.reward for e in of_it if e.reward is not None]
-            if rewards:
-                logged[f"env/{name}/reward"] = math.fsum(rewards) / len(rewards)
+    played = {episode.environment.task.environment for episode in episodes if episode.environment.task}
+    for name in sorted(played) if by_environment else ():
+        of_it = [e for e in episodes if e.environment.task and e.environment.task.environment == name]
+        logged |= _group_metrics(f"env/{name}", of_it)
+        rewards = [e.reward for e in of_it if e.reward is not None]
+        if rewards:
+            logged[f"env/{name}/reward"] = rewards
     return logged
 
 
-def _group_metrics(prefix: str, episodes: Sequence[Episode]) -> dict[str, float]:
-    count = len(episodes)
-    errors: dict[str, int] = dict.fromkeys((*MODEL_ERRORS, *FAILURE_KINDS), 0)
-    calls = [call for episode in episodes for call in episode.environment.calls]
-    for call in calls:
+def _group_metrics(prefix: str, episodes: Sequence[Episode]) -> dict[str, list[float]]:
+    rows = [_counts(episode) for episode in episodes]
+    calls = [call.seconds for episode in episodes for call in episode.environment.calls if call.seconds]
+    logged = {name: [row[name] for row in rows] for name in rows[0]}
+    logged |= _quantiles("open_seconds", [episode.environment.open_seconds for episode in episodes])
+    logged |= _quantiles("call_seconds", calls)
+    return {f"{prefix}/{name}": values for name, values in logged.items()}
+
+
+def _counts(episode: Episode) -> dict[str, float]:
+    errors: dict[str, float] = dict.fromkeys((*MODEL_ERRORS, *FAILURE_KINDS), 0.0)
+    for call in episode.environment.calls:
         if call.error in MODEL_ERRORS:
             errors[call.error] += 1
-    for episode in episodes:
-        for kind, number in episode.unmade_calls.items():
-            errors[kind] += number
-        if episode.environment.failure is not None:
-            errors[episode.environment.failure.kind] += 1
-    logged = {
-        "scored": sum(episode.reward is not None for episode in episodes) / count,
-        "finished": sum(episode.environment.finished for episode in episodes) / count,
-        "turns": sum(sum(1 for m in e.completion if m.get("role") == "assistant") for e in episodes) / count,
-        "model_errors": sum(errors[kind] for kind in MODEL_ERRORS) / count,
-        "environment_errors": sum(errors[kind] for kind in FAILURE_KINDS) / count,
-        **{kind: number / count for kind, number in errors.items() if number},
-        **_quantiles("open_seconds", [episode.environment.open_seconds for episode in episodes]),
-        **_quantiles("call_seconds", [call.seconds for call in calls if call.seconds]),
+    for kind, number in episode.unmade_calls.items():
+        errors[kind] += number
+    if episode.environment.failure is not None:
+        errors[episode.environment.failure.kind] += 1
+    return {
+        "scored": float(episode.reward is not None),
+        "finished": float(episode.environment.finished),
+        "turns": float(sum(message.get("role") == "assistant" for message in episode.completion)),
+        "model_errors": sum(errors[kind] for kind in MODEL_ERRORS),
+        "environment_errors": sum(errors[kind] for kind in FAILURE_KINDS),
+        **errors,
     }
-    return {f"{prefix}/{name}": value for name, value in logged.items()}
 
 
-def _quantiles(name: str, values: Iterable[float]) -> dict[str, float]:
+def _quantiles(name: str, values: Iterable[float]) -> dict[str, list[float]]:
     ordered = sorted(values)
     if not ordered:
         return {}
-    return {f"{name}_p{q}": ordered[min(len(ordered) - 1, math.ceil(len(ordered) * q / 100) - 1)] for q in (50, 95)}
+    return {f"{name}_p{q}": [ordered[min(len(ordered) - 1, math.ceil(len(ordered) * q / 100) - 1)]] for q in (50, 95)}
 
 
 class RolloutLog:

@@ -19,7 +19,8 @@ from typing import Any
 import torch
 import trl
 from accelerate.utils import gather_object
-from packaging.version import Version
+from datasets import Dataset
+from packaging.specifiers import SpecifierSet
 from trl import GRPOTrainer
 
 from trainer.episodes import Episode, RolloutLog, Score, ending, metrics
@@ -27,11 +28,10 @@ from trainer.ors.errors import ConfigurationError, ModelError
 from trainer.ors.rollout import Rollout
 from trainer.timing import StepClock
 
-TRL_RANGE = ("1.16", "1.17")
-if not Version(TRL_RANGE[0]) <= Version(trl.__version__) < Version(TRL_RANGE[1]):
+TRL_RANGE = ">=1.16,<1.17"
+if not SpecifierSet(TRL_RANGE).contains(trl.__version__, prereleases=True):
     raise ImportError(
-        f"trainer.grpo works with trl >= {TRL_RANGE[0]}, < {TRL_RANGE[1]}, and trl {trl.__version__} is installed: "
-        f"pip install 'trl>={TRL_RANGE[0]},<{TRL_RANGE[1]}'"
+        f"trainer.grpo works with trl {TRL_RANGE}, and trl {trl.__version__} is installed: pip install 'trl{TRL_RANGE}'"
     )
 
 
@@ -68,14 +68,13 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         for name, pool in (self._environment_pool if self.environment_factories else {}).items():
             if isinstance(pool[0], Rollout):
                 self._env_tools[name] = [*self._standalone_tools, *pool[0]._schemas]
-        if self._multi_environment:
-            for dataset in (self.train_dataset, self.eval_dataset):
-                self._check_environments(dataset)
+        for dataset in (self.train_dataset, self.eval_dataset) if self._multi_environment else ():
+            self._check_environments(dataset)
 
     def _check_environments(self, dataset: Any) -> None:
         """A row that names an unknown environment would stop the run at the step that draws it; it is found here."""
         for part in dataset.values() if isinstance(dataset, dict) else [dataset]:
-            if "environment" in (getattr(part, "column_names", None) or []):
+            if isinstance(part, Dataset) and "environment" in part.column_names:  # others are read as they are drawn
                 unknown = sorted(set(map(str, part.unique("environment"))) - set(self.environment_factories))
                 if unknown:
                     known = ", ".join(map(str, self.environment_factories))
@@ -124,12 +123,30 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *rest)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
-        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        try:
+            rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        except BaseException:
+            self._keep_episodes(prompts, completions, completion_ids_list, [None] * len(prompts))
+            raise
         first = self.accelerator.process_index * len(prompts)
         mine = rewards[first : first + len(prompts)]
         totals = (mine * self.reward_weights.to(mine.device)).nansum(dim=1).tolist()
         unscored = mine.isnan().all(dim=1).tolist()
+        scores = [None if none else total for none, total in zip(unscored, totals, strict=True)]
+        self._keep_episodes(prompts, completions, completion_ids_list, scores)
+        if self._episodes:
+            self._pending_metrics.pop("env/scored", None)  # a reward function's of itself; this is of all of them
+            for name, values in metrics(self._episodes, by_environment=self._multi_environment).items():
+                for value in values:
+                    self._log_metric(name, value)
+        return rewards
+
+    def _keep_episodes(
+        self, prompts: Any, completions: Any, completion_ids_list: Any, scores: Sequence[float | None]
+    ) -> None:
+        """Keep what was played, and write it down, before anything else can go wrong."""
         ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
+        others = {tool.__name__ for tool in self._standalone_tools}
         episodes = []
         for at, rollout in enumerate(self.environments or []):
             if not isinstance(rollout, Rollout):
@@ -137,21 +154,16 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             completion, ids = completions[at], completion_ids_list[at]
             cut = not ids or ids[-1] not in ends
             why = ending(rollout, completion, cut, self.max_tool_calling_iterations)
-            reward = None if unscored[at] else totals[at]
-            unmade = Counter(kind for message in completion for kind in _unmade_calls(rollout, message))
-            episodes.append(Episode(rollout, prompts[at], completion, reward, why, unmade))
+            known = {tool.attribute for tool in rollout._tools} | others
+            unmade = Counter(kind for message in completion for kind in _unmade_calls(known, message))
+            episodes.append(Episode(rollout, prompts[at], completion, scores[at], why, unmade))
             self._clock.add("open", rollout._waited_open)
             self._clock.add("calls", rollout._waited_calls)
         self._episodes = episodes
-        if episodes:
-            self._pending_metrics.pop("env/scored", None)  # a reward function's of itself; this is of all of them
-            for name, value in metrics(episodes).items():
-                self._log_metric(name, value)
-            if self._rollout_log is not None:
-                mode = "train" if self.model.training else "eval"
-                step = self.state.global_step + (1 if mode == "train" else 0)
-                self._rollout_log.write(episodes, step=step, mode=mode, phase=self.phase)
-        return rewards
+        if episodes and self._rollout_log is not None:
+            mode = "train" if self.model.training else "eval"
+            step = self.state.global_step + (1 if mode == "train" else 0)
+            self._rollout_log.write(episodes, step=step, mode=mode, phase=self.phase)
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
         with self._clock.timed("generate"):
@@ -267,9 +279,8 @@ class _Collector:
         return ""
 
 
-def _unmade_calls(rollout: Rollout, message: dict[str, Any]) -> Iterator[ModelError]:
+def _unmade_calls(known: set[str], message: dict[str, Any]) -> Iterator[ModelError]:
     """What was wrong with each call of a message that TRL refused to make, so that the adapter never heard of it."""
-    known = {tool.attribute for tool in rollout._tools}
     for call in message.get("tool_calls") or [] if message.get("role") == "assistant" else []:
         function = call.get("function") or {}
         if function.get("name") not in known:

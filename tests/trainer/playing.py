@@ -66,6 +66,7 @@ def trainer(
     log = {"rollout_log": folder / "rollouts.jsonl"} if issubclass(base, EnvGRPOTrainer) else {}
     evaluated = {"eval_dataset": settings.pop("eval_dataset")} if "eval_dataset" in settings else {}
     others = settings.pop("other_rewards", [])
+    tools = {"tools": settings.pop("tools")} if "tools" in settings else {}
     return scripted(base, script)(
         model=model(),
         processing_class=tokenizer(),
@@ -75,6 +76,7 @@ def trainer(
         reward_funcs=[spec.reward_funcs, *others] if others else spec.reward_funcs,
         **log,
         **evaluated,
+        **tools,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from trainer.episodes import MAX_LINE_CHARACTERS, Episode, RolloutLog, ending, metrics
 from trainer.ors.endpoint import Endpoint
-from trainer.ors.errors import EnvironmentFailure
+from trainer.ors.errors import FAILURE_KINDS, MODEL_ERRORS, EnvironmentFailure
 from trainer.ors.rewards import Reward
 from trainer.ors.rollout import Call, Factory, Plan, Rollout, Task
 
@@ -84,9 +84,11 @@ def test_metrics_are_shares_means_and_quantiles_over_all_and_by_environment() ->
         episode(rollout("sql", open_seconds=3.0, failure=FAILED, calls=[call("crash", 0.6)]), [CALLS, RESULT, SAYS]),
         episode(rollout("sql", open_seconds=4.0), [SAYS], 0.5),
     ]
-    logged = metrics(batch)
+    logged = {name: sum(values) / len(values) for name, values in metrics(batch, by_environment=True).items()}
+    none = dict.fromkeys((*MODEL_ERRORS, *FAILURE_KINDS), 0.0)
     assert logged == pytest.approx(
-        {
+        {f"env/{kind}": value for kind, value in none.items()}
+        | {
             "env/scored": 3 / 4,
             "env/finished": 1 / 4,
             "env/turns": 8 / 4,
@@ -100,6 +102,9 @@ def test_metrics_are_shares_means_and_quantiles_over_all_and_by_environment() ->
             "env/open_seconds_p95": 4.0,
             "env/call_seconds_p50": 0.4,
             "env/call_seconds_p95": 0.6,
+        }
+        | {f"env/echo/{kind}": value for kind, value in none.items()}
+        | {
             "env/echo/scored": 1.0,
             "env/echo/finished": 1 / 2,
             "env/echo/turns": 5 / 2,
@@ -113,6 +118,9 @@ def test_metrics_are_shares_means_and_quantiles_over_all_and_by_environment() ->
             "env/echo/call_seconds_p50": 0.2,
             "env/echo/call_seconds_p95": 0.4,
             "env/echo/reward": 0.0,
+        }
+        | {f"env/sql/{kind}": value for kind, value in none.items()}
+        | {
             "env/sql/scored": 1 / 2,
             "env/sql/finished": 0.0,
             "env/sql/turns": 3 / 2,
@@ -128,8 +136,9 @@ def test_metrics_are_shares_means_and_quantiles_over_all_and_by_environment() ->
     )
 
 
-def test_one_environment_is_not_told_apart_from_all() -> None:
-    assert not [name for name in metrics([episode(rollout())]) if name.startswith("env/echo")]
+def test_a_run_on_one_environment_logs_nothing_by_its_name() -> None:
+    logged = metrics([episode(rollout())], by_environment=False)
+    assert not [name for name in logged if name.startswith("env/echo")]
 
 
 def write(path: Path, *episodes: Episode) -> list[dict[str, Any]]:

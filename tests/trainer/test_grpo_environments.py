@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -72,12 +73,64 @@ def test_two_servers_train_in_one_run_each_with_its_own_metrics(plays: list[Play
     for play, name in ((first, "one"), (second, "two")):
         notes = [call for call in play.record()["calls"] if call.endswith("begins")]
         assert len(notes) == len(by_name[name])
-    both = [entry for entry in made.state.log_history if "env/one/scored" in entry]
-    assert both  # the order of rows is that of a seed: some steps have a group of each
-    for entry in both:
-        assert entry["env/one/scored"] == entry["env/two/scored"] == entry["env/scored"] == 1.0
-        assert entry["env/one/reward"] == entry["env/two/reward"] == 1.0
-        assert entry["env/one/finished"] == entry["env/two/finished"] == 0.5
+    for step in range(4):
+        entry = logged(made, step)
+        played = {line["environment"] for line in lines if line["step"] == step + 1}
+        assert {name for name in ("one", "two") if f"env/{name}/scored" in entry} == played
+        for name in played:
+            assert (entry[f"env/{name}/scored"], entry[f"env/{name}/reward"]) == (1.0, 1.0)
+            assert entry[f"env/{name}/finished"] == entry["env/finished"] == 0.5
+
+
+def test_a_batch_of_one_group_logs_by_environment_too_and_its_errors_count_once(
+    plays: list[Play], tmp_path: Path
+) -> None:
+    batches = itertools.count()
+
+    def fault(rollout: int, turn: int) -> str:
+        crashes = rollout == turn == 0 and next(batches) == 0
+        return tool_call("crash") if crashes else note(rollout, turn)
+
+    mixture = Mixture([play.spec(name=name, num_tasks=8) for name, play in zip(("one", "two"), plays, strict=True)])
+    made = train(mixture, fault, tmp_path, rollouts=4, gradient_accumulation_steps=4)
+    lines = rollouts_of(tmp_path)
+    logs = logged(made)
+    assert len(lines) == 16
+    assert {name for name in ("one", "two") if f"env/{name}/scored" in logs} == {line["environment"] for line in lines}
+    assert (logs["env/crash"], logs["env/environment_errors"], logs["env/timeout"]) == (1 / 16, 1 / 16, 0.0)
+
+
+def test_rows_that_are_read_as_they_are_drawn_are_trained_on(plays: list[Play], tmp_path: Path) -> None:
+    mixture = Mixture([play.spec(name=name) for name, play in zip(("one", "two"), plays, strict=True)])
+    vars(mixture)["train_dataset"] = mixture.train_dataset.to_iterable_dataset()
+    train(mixture, note, tmp_path)
+    assert len(rollouts_of(tmp_path)) == 8
+
+
+def test_rollouts_are_kept_when_a_reward_function_fails(plays: list[Play], tmp_path: Path) -> None:
+    def broken(completions: list[Any], **_: Any) -> list[float]:
+        raise LookupError("no grader")
+
+    with pytest.raises(LookupError, match="no grader"):
+        train(plays[0].spec(), note, tmp_path, other_rewards=[broken])
+    lines = rollouts_of(tmp_path)
+    assert [(line["reward"], line["calls"][0]["reward"]) for line in lines] == [(None, 1.0)] * 8
+
+
+def test_a_tool_of_the_trainers_own_is_known(plays: list[Play], tmp_path: Path) -> None:
+    def add(a: int, b: int) -> int:
+        """Add.
+
+        Args:
+            a: a number
+            b: a number
+        """
+        return a + b
+
+    logs = logged(
+        train(plays[0].spec(), lambda _, turn: "done" if turn else tool_call("add", a=1, b=2), tmp_path, tools=[add])
+    )
+    assert (logs["env/unknown_tool"], logs["env/model_errors"], logs["tools/call_frequency"]) == (0.0, 0.0, 1.0)
 
 
 def test_the_same_server_twice_under_two_splits_plays_both(plays: list[Play], tmp_path: Path) -> None:

@@ -197,12 +197,13 @@ def test_an_unscored_row_is_told_by_the_logger_and_in_the_words_that_are_filtere
     assert not unfiltered, "TRL words its warning of an unscored row another way"
 
 
-def test_another_version_of_trl_is_refused_at_import_with_the_range_that_works(tmp_path: Path) -> None:
-    code = "import trl; trl.__version__ = '1.17.0'; import trainer.grpo"
+@pytest.mark.parametrize("version", ["1.15.2", "1.17.0.dev0", "1.17.0"])
+def test_another_version_of_trl_is_refused_at_import_with_the_range_that_works(version: str) -> None:
+    code = f"import trl; trl.__version__ = '{version}'; import trainer.grpo"
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-1]
     assert last == (
-        "ImportError: trainer.grpo works with trl >= 1.16, < 1.17, and trl 1.17.0 is installed: "
+        f"ImportError: trainer.grpo works with trl >=1.16,<1.17, and trl {version} is installed: "
         "pip install 'trl>=1.16,<1.17'"
     )
