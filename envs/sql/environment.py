@@ -127,7 +127,7 @@ class SqlEnvironment(Environment):
         try:
             result = await sandbox.run(self.asked.domain.name, self._data.visible, arguments.sql, rows=tables.ROWS)
         except QueryError as error:
-            return _says(f"Error: {error}")
+            return _says(tables.error_text(error))
         return _says(tables.result_text(result))
 
     @tool(exclusive=True)

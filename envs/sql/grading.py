@@ -1,4 +1,8 @@
-"""Is a submitted query the answer? It must be on the database the model saw and on one it never sees."""
+"""Is a submitted query the answer? It must be on the database the model saw and on one it never sees.
+
+What the second database holds is told by nothing but right or wrong: a submission that fails there, or takes too long,
+is told in the same words as one with another result. Its words could quote what it read.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,12 @@ from dataclasses import dataclass
 from envs.sql import sandbox
 from envs.sql.compare import overlap, same_result
 from envs.sql.editions import MOST_ROWS, Editions, gold_rows
-from envs.sql.sandbox import QueryError
+from envs.sql.sandbox import QueryError, Result
+from envs.sql.tables import error_text
 from envs.sql.tasks import Task
+
+NOT_HERE = "Wrong: the query runs, but its result does not answer the question."
+NOT_THERE = "Wrong: the query fits the data you saw, but not other data in the same tables."
 
 
 @dataclass(frozen=True)
@@ -29,19 +37,23 @@ class Verdict:
 
 async def grade(asked: Task, data: Editions, sql: str) -> Verdict:
     """Run a submission on both databases of a task and compare it with the gold query's results."""
-    right, overlaps = [], []
-    for edition in (data.visible, data.hidden):
-        try:
-            result = await sandbox.run(asked.domain.name, edition, sql, rows=MOST_ROWS + 1, count=MOST_ROWS + 1)
-        except QueryError as error:
-            return Verdict(False, 0.0, f"Wrong. Error: {error}")
-        gold = await asyncio.to_thread(gold_rows, asked, edition)
-        right.append(same_result(result.rows, gold, ordered=asked.question.ordered))
-        overlaps.append(overlap(result.rows, gold))
-    if all(right):
-        return Verdict(True, 1.0, "Correct.")
-    if right[0]:
-        text = "Wrong: the result fits the data you saw, but not other data in the same tables."
+    try:
+        result = await sandbox.run(asked.domain.name, data.visible, sql, rows=MOST_ROWS + 1, count=MOST_ROWS + 1)
+    except QueryError as error:
+        return Verdict(False, 0.0, f"Wrong. {error_text(error)}")
+    here, share_here = await asyncio.to_thread(_compared, asked, data.visible, result)
+    try:
+        result = await sandbox.run(asked.domain.name, data.hidden, sql, rows=MOST_ROWS + 1, count=MOST_ROWS + 1)
+    except QueryError:
+        there, share_there = False, 0.0
     else:
-        text = "Wrong: the query runs, but its result does not answer the question."
-    return Verdict(False, min(overlaps), text)
+        there, share_there = await asyncio.to_thread(_compared, asked, data.hidden, result)
+    if here and there:
+        return Verdict(True, 1.0, "Correct.")
+    return Verdict(False, min(share_here, share_there), NOT_THERE if here else NOT_HERE)
+
+
+def _compared(asked: Task, edition: int, result: Result) -> tuple[bool, float]:
+    """Return whether a result is the gold query's, and its overlap with it."""
+    gold = gold_rows(asked, edition)
+    return same_result(result.rows, gold, ordered=asked.question.ordered), overlap(result.rows, gold)

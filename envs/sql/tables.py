@@ -16,6 +16,7 @@ ROWS = 20
 SAMPLE_ROWS = 3
 _WIDTH = 120
 _CELL = 32
+_ERROR = 300
 
 
 def result_text(result: Result) -> str:
@@ -30,6 +31,12 @@ def result_text(result: Result) -> str:
     if cut:
         notes.append("long values are cut")
     return f"{table}\n({', '.join(notes)})"
+
+
+def error_text(error: Exception) -> str:
+    """Return an error as one line of at most 300 characters: a query can put any text into the database's words."""
+    text = f"Error: {_printable(str(error))}"
+    return text if len(text) <= _ERROR else f"{text[: _ERROR - 1]}…"
 
 
 def domain_text(domain: Domain) -> str:
@@ -77,13 +84,17 @@ def _line(row: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) ->
 
 
 def _text(cell: Cell) -> str:
-    if cell is None:
-        return "NULL"
-    # A line break inside a value would break the table.
-    return (
-        " ".join(cell.split("\n"))
-        if isinstance(cell, str)
-        else f"{cell:.10g}"
-        if isinstance(cell, float)
-        else str(cell)
-    )
+    match cell:
+        case None:
+            return "NULL"
+        case str():
+            return _printable(cell)
+        case float():
+            return f"{cell:.10g}"
+        case _:
+            return str(cell)
+
+
+def _printable(text: str) -> str:
+    """Return a text in which what would break its line, or a terminal, is spelled out: a line break is \\n."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

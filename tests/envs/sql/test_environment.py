@@ -138,7 +138,7 @@ def test_the_right_number_as_a_constant_scores_nothing(url: str) -> None:
     with Episode(url, "sql", split="train", index=0) as episode:
         told = episode.call("submit", sql=f"SELECT {visible[0]}")
     assert told["reward"] == 0.0
-    assert told["text"] == "Wrong: the result fits the data you saw, but not other data in the same tables."
+    assert told["text"] == "Wrong: the query fits the data you saw, but not other data in the same tables."
 
 
 def test_order_counts_where_the_question_asks_for_it(url: str) -> None:
