@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from envs.sql import sandbox, tables, tasks
 from envs.sql.editions import Editions, editions, first_rows
 from envs.sql.grading import Verdict, grade
-from envs.sql.sandbox import QueryError
+from envs.sql.sandbox import Busy, QueryError
 
 MAX_QUERIES = 10
 
@@ -133,7 +133,11 @@ class SqlEnvironment(Environment):
     @tool(exclusive=True)
     async def submit(self, arguments: SubmitArguments) -> ToolOutput:
         """Give the final answer: one SELECT. It is graded and the task ends."""
-        verdict = await grade(self.asked, self._data, arguments.sql)
+        try:
+            verdict = await grade(self.asked, self._data, arguments.sql)
+        except Busy as error:
+            # How much others run must not decide on a reward.
+            return _says(f"Not graded yet. {tables.error_text(error)}")
         return ToolOutput(
             blocks=[TextBlock(text=verdict.text)],
             reward=self._reward(verdict),

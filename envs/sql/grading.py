@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from envs.sql import sandbox
 from envs.sql.compare import overlap, same_result
 from envs.sql.editions import MOST_ROWS, Editions, gold_rows
-from envs.sql.sandbox import QueryError, Result
+from envs.sql.sandbox import Busy, QueryError, Result
 from envs.sql.tables import error_text
 from envs.sql.tasks import Task
 
@@ -36,14 +36,23 @@ class Verdict:
 
 
 async def grade(asked: Task, data: Editions, sql: str) -> Verdict:
-    """Run a submission on both databases of a task and compare it with the gold query's results."""
+    """Run a submission on both databases of a task and compare it with the gold query's results.
+
+    Raises:
+        Busy: it could not be graded yet. That depends on the database the model has seen alone: on the other one the
+            submission waits for its turn.
+    """
     try:
         result = await sandbox.run(asked.domain.name, data.visible, sql, rows=MOST_ROWS + 1, count=MOST_ROWS + 1)
+    except Busy:
+        raise
     except QueryError as error:
         return Verdict(False, 0.0, f"Wrong. {error_text(error)}")
     here, share_here = await asyncio.to_thread(_compared, asked, data.visible, result)
     try:
-        result = await sandbox.run(asked.domain.name, data.hidden, sql, rows=MOST_ROWS + 1, count=MOST_ROWS + 1)
+        result = await sandbox.run(
+            asked.domain.name, data.hidden, sql, rows=MOST_ROWS + 1, count=MOST_ROWS + 1, patient=True
+        )
     except QueryError:
         there, share_there = False, 0.0
     else:

@@ -55,3 +55,14 @@ def results(task: Task, sql: str) -> list[list[Row]]:
 def is_right(task: Task, answer: list[list[Row]], gold: list[list[Row]]) -> bool:
     """Return whether results on both databases are the gold query's."""
     return all(same_result(one, other, ordered=task.question.ordered) for one, other in zip(answer, gold, strict=True))
+
+
+def only_right_where_it_is_seen(task: Task, elsewhere: str) -> str:
+    """Return a query with a task's one value on its visible database and an expression's on every other.
+
+    The task is about the shop.
+    """
+    ((answer,),) = results(task, task.question.sql())[0]
+    mark = "SELECT COUNT(*) || ' ' || SUM(amount * id) FROM orders"
+    ((seen,),) = results(task, mark)[0]
+    return f"SELECT CASE WHEN ({mark}) = '{seen}' THEN {answer} ELSE {elsewhere} END"

@@ -7,7 +7,7 @@ import pytest
 from envs.sql.environment import SqlTask
 from envs.sql.grading import NOT_HERE, NOT_THERE
 from envs.sql.tasks import task
-from tests.envs.sql.databases import results
+from tests.envs.sql.databases import only_right_where_it_is_seen, results
 from tests.episode import Episode
 
 ASKED = task(0)
@@ -17,17 +17,6 @@ QUOTING = "json_extract('{}', 'amounts: ' || (SELECT group_concat(amount) FROM o
 ABSENT = "(SELECT id FROM orders WHERE 1 = 0)"
 
 
-def only_right_where_it_is_seen(elsewhere: str) -> str:
-    """Return a query that gives the right answer on the visible database and something else on every other."""
-    fingerprint = "SELECT group_concat(id || ' ' || amount) FROM orders"
-    ((mark,),) = results(ASKED, f"SELECT length(({fingerprint})) || ' ' || SUM(amount) FROM orders")[0]
-    ((answer,),) = results(ASKED, ASKED.question.sql())[0]
-    return (
-        f"SELECT CASE WHEN (SELECT length(({fingerprint})) || ' ' || SUM(amount) FROM orders) = '{mark}' "
-        f"THEN {answer} ELSE {elsewhere} END"
-    )
-
-
 @pytest.mark.parametrize("partial_credit", [False, True])
 @pytest.mark.parametrize("elsewhere", ["-1", QUOTING, ENDLESS, ABSENT, "abs(-9223372036854775807 - 1)"])
 def test_whatever_happens_on_the_hidden_database_is_told_in_the_same_words(
@@ -35,7 +24,7 @@ def test_whatever_happens_on_the_hidden_database_is_told_in_the_same_words(
 ) -> None:
     spec = SqlTask(task=ASKED.number, partial_credit=partial_credit).model_dump()
     with Episode(url, "sql", task_spec=spec) as episode:
-        told = episode.call("submit", sql=only_right_where_it_is_seen(elsewhere))
+        told = episode.call("submit", sql=only_right_where_it_is_seen(ASKED, elsewhere))
     assert told == {
         "blocks": [{"text": NOT_THERE, "detail": None, "type": "text"}],
         "text": NOT_THERE,
@@ -50,7 +39,7 @@ def test_a_submission_that_is_wrong_where_it_is_seen_is_told_so_whatever_happens
     url: str, elsewhere: str
 ) -> None:
     ((answer,),) = results(ASKED, ASKED.question.sql())[0]
-    wrong = only_right_where_it_is_seen(elsewhere).replace(f"THEN {answer}", "THEN -1")
+    wrong = only_right_where_it_is_seen(ASKED, elsewhere).replace(f"THEN {answer}", "THEN -1")
     with Episode(url, "sql", split="train", index=0) as episode:
         told = episode.call("submit", sql=wrong)
     assert (told["text"], told["reward"], told["finished"]) == (NOT_HERE, 0.0, True)
