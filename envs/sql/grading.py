@@ -26,7 +26,8 @@ class Verdict:
 
     Attributes:
         correct: the result is the gold query's on both databases.
-        overlap: the F1 score of its rows on the database where it is worse, 0.0 to 1.0.
+        overlap: the F1 score of its rows on the database where it is worse, 0.0 to 1.0; 0.0 for a result of more than
+            MOST_ROWS rows, which is not read to its end.
         text: for the model; it does not tell the answer.
     """
 
@@ -43,16 +44,14 @@ async def grade(asked: Task, data: Editions, sql: str) -> Verdict:
             submission waits for its turn.
     """
     try:
-        result = await sandbox.run(asked.domain.name, data.visible, sql, rows=MOST_ROWS + 1, count=MOST_ROWS + 1)
+        result = await sandbox.run(asked.domain.name, data.visible, sql, rows=MOST_ROWS, count=MOST_ROWS)
     except Busy:
         raise
     except QueryError as error:
         return Verdict(False, 0.0, f"Wrong. {error_text(error)}")
     here, share_here = await asyncio.to_thread(_compared, asked, data.visible, result)
     try:
-        result = await sandbox.run(
-            asked.domain.name, data.hidden, sql, rows=MOST_ROWS + 1, count=MOST_ROWS + 1, patient=True
-        )
+        result = await sandbox.run(asked.domain.name, data.hidden, sql, rows=MOST_ROWS, count=MOST_ROWS, patient=True)
     except QueryError:
         there, share_there = False, 0.0
     else:
@@ -63,6 +62,11 @@ async def grade(asked: Task, data: Editions, sql: str) -> Verdict:
 
 
 def _compared(asked: Task, edition: int, result: Result) -> tuple[bool, float]:
-    """Return whether a result is the gold query's, and its overlap with it."""
+    """Return whether a result is the gold query's, and its overlap with it.
+
+    No gold query has as many rows as a result that is not complete.
+    """
+    if not result.complete:
+        return False, 0.0
     gold = gold_rows(asked, edition)
     return same_result(result.rows, gold, ordered=asked.question.ordered), overlap(result.rows, gold)

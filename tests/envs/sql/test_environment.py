@@ -14,6 +14,7 @@ import pytest
 
 from envs.sql import tasks
 from envs.sql.editions import editions
+from envs.sql.grading import NOT_HERE
 from envs.sql.tasks import number_of, task
 from tests.envs.sql.databases import opened, results
 from tests.episode import Episode
@@ -186,6 +187,27 @@ def test_partial_credit_is_half_the_overlap_of_rows_and_only_where_asked_for(url
     assert rewards[0] == 0.0
     sizes = [len(rows) for rows in results(asked, asked.question.sql())]
     assert rewards[1] == pytest.approx(min((size - 1) / (2 * size - 1) for size in sizes))
+
+
+@pytest.mark.parametrize("junk", [100, 1000, 62_500])
+def test_partial_credit_is_nothing_for_the_right_rows_among_a_hundred_others(url: str, junk: int) -> None:
+    index = first_task("NamesWhere")
+    asked = task(number_of("train", index))
+    rows = f"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < {junk}) SELECT 'x' || x FROM n"
+    with Episode(url, "sql", task_spec={"task": asked.number, "partial_credit": True}) as episode:
+        told = episode.call("submit", sql=f"SELECT * FROM ({asked.question.sql()}) UNION ALL SELECT * FROM ({rows})")
+    assert (told["text"], told["reward"]) == (NOT_HERE, 0.0)
+
+
+def test_partial_credit_counts_every_one_of_up_to_a_hundred_rows(url: str) -> None:
+    index = first_task("NamesWhere")
+    asked = task(number_of("train", index))
+    gold = asked.question.sql()
+    numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+    padded = f"{numbers} SELECT * FROM ({gold}) UNION ALL SELECT x FROM n LIMIT 100"
+    with Episode(url, "sql", task_spec={"task": asked.number, "partial_credit": True}) as episode:
+        told = episode.call("submit", sql=padded)
+    assert told["reward"] == pytest.approx(min(len(rows) / (len(rows) + 100) for rows in results(asked, gold)))
 
 
 @pytest.mark.parametrize(
