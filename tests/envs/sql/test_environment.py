@@ -111,6 +111,8 @@ def test_query_shows_a_small_aligned_table_without_a_reward(url: str) -> None:
         ("SELEC 1", 'Error: near "SELEC": syntax error'),
         ("SELECT 1; SELECT 2", "Error: You can only execute one statement at a time."),
         ("", "Error: this is no query that returns rows; write one SELECT"),
+        ("SELECT 1;; SELECT 2;", "Error: You can only execute one statement at a time."),
+        (" ;; ", "Error: this is no query that returns rows; write one SELECT"),
         ("SELECT ?", "Error: "),
         ("SELECT 1\0", "Error: "),
         ("SELECT " + "1+" * 6000 + "1", "Error: the query is longer than 10,000 characters"),
@@ -122,6 +124,14 @@ def test_bad_sql_is_answered_with_the_database_s_own_words(url: str, sql: str, t
         assert answer["text"].startswith(told) and "\n" not in answer["text"]
         assert (answer["reward"], answer["finished"]) == (None, False)
         assert episode.call("query", sql="SELECT 1")["text"].endswith("(1 row)")
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1;", "SELECT 1;;", " ;SELECT 1 ; ;\n", "SELECT 1 -- one;;", "SELECT 1; -- one"]
+)
+def test_semicolons_round_a_query_do_not_count(url: str, sql: str) -> None:
+    with Episode(url, "sql", split="train", index=0) as episode:
+        assert episode.call("query", sql=sql)["text"].endswith("(1 row)")
 
 
 @pytest.mark.parametrize("sql", ["SELECT nothing", "DROP TABLE orders", "", "SELECT COUNT(*) FROM orders WHERE 1 = 0"])
