@@ -15,6 +15,7 @@ from envs.sql.tasks import Task, task
 from tests.envs.sql.databases import frames, is_right, results
 from tests.envs.sql.mutants import mutants
 from tests.envs.sql.reference import answer
+from tests.servers import ROOT
 
 LEAST_SHARE_CAUGHT = 0.95
 
@@ -74,6 +75,18 @@ def test_nearly_right_queries_score_nothing(level: int) -> None:
     share, made, missed = share_caught(sample(level, 40))
     assert share >= LEAST_SHARE_CAUGHT, (made, missed)
     assert made["dropped filter"] and made["off by one"]
+
+
+def test_few_tasks_have_a_near_miss_that_their_databases_do_not_tell_from_gold() -> None:
+    sampled = [asked for level in tasks.LEVELS for asked in sample(level, 200)]
+    assert sum(editions(asked.number).missed > 0 for asked in sampled) <= 0.04 * len(sampled)
+
+
+@pytest.mark.slow
+def test_the_readme_says_how_many_tasks_have_one() -> None:
+    missed = sum(editions(number).missed > 0 for number in range(tasks.TOTAL))
+    readme = (ROOT / "envs" / "sql" / "README.md").read_text(encoding="utf-8")
+    assert f"In {missed} of the\n4,700 tasks ({missed / tasks.TOTAL:.1%})".replace("%", " %") in readme
 
 
 @pytest.mark.slow
