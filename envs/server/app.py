@@ -20,10 +20,10 @@ from envs.server.calls import Calls
 from envs.server.errors import Guard
 from envs.server.gate import SessionGate
 from envs.server.health import Exposition, Ready
-from envs.server.logs import Redaction
 from envs.server.metrics import Metrics
 from envs.server.page import Page
 from envs.server.reaper import Reaper
+from envs.server.redaction import Redaction
 from envs.server.routes import Routes
 from envs.server.settings import Settings
 

@@ -8,8 +8,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from envs.server import sdk
 from envs.server.asgi import answer, header, replay, retry_later
-from envs.server.logs import Redaction
 from envs.server.metrics import Metrics
+from envs.server.redaction import Redaction
 from envs.server.sdk import Sessions
 
 _SECRETS_DETAIL = 'X-Secrets is not base64 of a JSON object {"NAME": {"value": "...", "allowed_domains": [...]}}.'
@@ -59,12 +59,14 @@ class SessionGate:
             detail = f"All {self._limit} sessions of this server are in use; try again later."
             await answer(scope, send, 429, {"detail": detail}, retry_later())
             return
+        before = self._sessions.environment(sid)
         try:
-            self._redaction.add(sid, sdk.secrets(scope))
+            secrets = sdk.secrets(scope)
+            if before is None:  # otherwise the SDK refuses
+                self._redaction.add(sid, secrets)
         except Exception:
             await answer(scope, send, 400, {"detail": _SECRETS_DETAIL})
             return
-        before = self._sessions.environment(sid)
         self._opening.add(sid)
         try:
             await self._app(scope, receive, send)

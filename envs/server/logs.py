@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Iterable, Mapping, MutableMapping
+import threading
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -12,43 +13,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from envs.server import sdk
+from envs.server.redaction import Redaction
 from envs.server.settings import Settings
 
-_HIDDEN = "[hidden]"
-_SHORTEST = 4
-"""Values that are shorter are left alone: hiding "1" or "yes" would make the log unreadable and protect nothing."""
+logger = logging.getLogger(__name__)
+
 _SHOWN = 200
-
-
-class Redaction:
-    """Takes the server's keys and the secrets of its open sessions out of any text.
-
-    Args:
-        keys: values that are hidden as long as the server runs.
-    """
-
-    def __init__(self, keys: Iterable[str] = ()) -> None:
-        self._keys = [key for key in keys if len(key) >= _SHORTEST]
-        self._sessions: dict[str, set[str]] = {}
-
-    def add(self, sid: str, secrets: Mapping[str, Any]) -> None:
-        """Hide a session's secrets from now on."""
-        values = {str(value) for value in secrets.values() if len(str(value)) >= _SHORTEST}
-        if values:
-            self._sessions.setdefault(sid, set()).update(values)
-
-    def keep(self, sids: Collection[str]) -> None:
-        """Forget the secrets of all sessions but these."""
-        for sid in [sid for sid in self._sessions if sid not in sids]:
-            del self._sessions[sid]
-
-    def __call__(self, text: str) -> str:
-        values = [*self._keys, *(value for values in self._sessions.values() for value in values)]
-        # The longest first: one secret may be a part of another.
-        for value in sorted(values, key=len, reverse=True):
-            if value in text:
-                text = text.replace(value, _HIDDEN)
-        return text
 
 
 class _Formatter(logging.Formatter):
@@ -57,7 +27,12 @@ class _Formatter(logging.Formatter):
         self._redaction = redaction
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._redaction(super().format(record))
+        try:
+            line = super().format(record)
+        except Exception as error:
+            # An environment's mistake. Left to logging, it would be printed with its arguments as they are.
+            line = f"{record.levelname} {record.name}: {record.msg!r} cannot be formatted with {record.args!r}: {error}"
+        return self._redaction(line)
 
 
 def configure(settings: Settings, redaction: Redaction) -> None:
@@ -66,6 +41,8 @@ def configure(settings: Settings, redaction: Redaction) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter(redaction))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    threading.excepthook = _log_thread
     # Its warnings are one line for every request that is no HTTP, which is for strangers to send.
     logging.getLogger("uvicorn.error").setLevel(level if level <= logging.INFO else logging.ERROR)
 
@@ -78,7 +55,7 @@ def configure(settings: Settings, redaction: Redaction) -> None:
             return event
         if level > logging.WARNING:
             raise structlog.DropEvent
-        return _rejection(event, error)
+        return _rejection(event, error, redaction)
 
     def make(name: str) -> Any:
         return structlog.wrap_logger(
@@ -98,12 +75,21 @@ def configure(settings: Settings, redaction: Redaction) -> None:
     sdk.use_logger(make)
 
 
-def _rejection(event: MutableMapping[str, Any], error: RequestValidationError | HTTPException) -> dict[str, Any]:
+def _log_thread(failed: threading.ExceptHookArgs) -> None:
+    # Without this it would be printed by Python itself, secrets and all.
+    if failed.exc_type is not SystemExit and failed.exc_value is not None:
+        name = failed.thread.name if failed.thread else "?"
+        logger.error("thread %s ended in an exception", name, exc_info=failed.exc_value)
+
+
+def _rejection(
+    event: MutableMapping[str, Any], error: RequestValidationError | HTTPException, redaction: Redaction
+) -> dict[str, Any]:
     """Return what the SDK logs as its own failure, with a traceback, as the line it logs for any other refusal."""
     if isinstance(error, HTTPException):
         detail = str(error.detail)
     else:  # where the client's body is wrong, and not what it held
         detail = "; ".join(f"{'.'.join(map(str, found['loc']))}: {found['type']}" for found in error.errors()[:3])
-    shown = detail[:_SHOWN].encode("unicode_escape").decode()
+    shown = redaction(detail)[:_SHOWN].encode("unicode_escape").decode()
     told = {key: value for key, value in event.items() if key not in ("exc_info", "error", "error_type")}
     return {**told, "level": "warning", "event": "request_rejected", "detail": shown}

@@ -7,8 +7,8 @@ import logging
 
 from envs.server.calls import Calls
 from envs.server.gate import SessionGate
-from envs.server.logs import Redaction
 from envs.server.metrics import Metrics
+from envs.server.redaction import Redaction
 from envs.server.sdk import Sessions
 
 logger = logging.getLogger(__name__)

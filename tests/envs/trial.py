@@ -8,11 +8,15 @@ With `plain` it is the SDK's server, to compare with.
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Literal
@@ -23,6 +27,8 @@ from pydantic import BaseModel, Field
 
 from tests import servers
 from tests.episode import events
+
+logger = logging.getLogger("trial")
 
 
 class Text(BaseModel):
@@ -76,6 +82,8 @@ class TrialEnvironment(Environment):
 
     async def setup(self) -> None:
         await asyncio.sleep(float(self.task_spec.get("setup_seconds", 0)))
+        if self.target == "broken setup":
+            raise ValueError(f"cannot set up with {self.secrets}")
 
     def teardown(self) -> None:
         time.sleep(float(self.task_spec.get("teardown_seconds", 0)))
@@ -83,7 +91,7 @@ class TrialEnvironment(Environment):
 
     def get_prompt(self) -> Blocks:
         if self.target == "broken prompt":
-            raise ValueError("there is no prompt")
+            raise ValueError(f"there is no prompt with {self.secrets}")
         return [TextBlock(text=f"Say {self.target}.")]
 
     @tool
@@ -117,8 +125,17 @@ class TrialEnvironment(Environment):
 
     @tool
     async def leak(self) -> ToolOutput:
-        """Raise with every secret in the exception."""
-        raise ValueError(f"cannot log in with {self.secrets}")
+        """Tell every secret in the log, in the exception and in a thread's."""
+        logger.warning("arguments %s", self.secrets)
+        for secret in self.secrets.values():
+            logger.warning(secret)
+            logger.warning("as JSON: %s", json.dumps(secret))
+            logger.warning("not as a number: %d", secret)
+        thread = threading.Thread(target=float, args=(str(self.secrets),))
+        thread.start()
+        thread.join()
+        warnings.warn(f"{self.secrets} are told", stacklevel=1)
+        raise ValueError(f"cannot log in with {self.secrets}: {self.secrets.get('PEM')}")
 
     @tool
     async def leave(self) -> ToolOutput:
