@@ -59,7 +59,7 @@ class Application:
         self._sessions = sdk.Sessions(served)
         self._metrics = Metrics(lambda: len(self._sessions))
         self._calls = Calls(settings, self._metrics)
-        sdk.intercept_calls(self._calls)
+        sdk.intercept_calls(self._calls, self._calls.run, self._calls.told)
         sdk.spare_work(served.app)
         self._gate = SessionGate(served.app, self._sessions, settings.max_sessions, self._metrics, self._redaction)
         self._ready = Ready(environments, settings.ready_create)

@@ -1,26 +1,39 @@
-"""Every tool call passes here: its limits, what it may do to the server when it fails, and its metrics."""
+"""What clients have environments do passes here: its limits, what its failure may do to the server, its metrics."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from fastapi import HTTPException
 from openreward.environments import Environment
 from openreward.environments.toolset import Toolset
 from openreward.environments.types import JSONObject, RunToolError, RunToolOutput
 
 from envs.server import sdk
+from envs.server.asgi import retry_later
 from envs.server.metrics import Metrics
 from envs.server.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class ToolFailure(Exception):
-    """A tool call ended without a result; the text is what the client is told."""
+
+class Failure(Exception):
+    """What a client asked for ended without a result; the text is what the client is told."""
+
+
+class CutOff(HTTPException):
+    """It took too long, or still ran when the server had to end; the text is what the client is told."""
+
+    def __str__(self) -> str:
+        return str(self.detail)
 
 
 @dataclass
@@ -32,7 +45,7 @@ class Use:
 
 
 class Calls:
-    """Runs tool calls for the SDK's server, in place of its own dispatch."""
+    """Runs environments' code for the SDK's server, in place of its own dispatch."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
@@ -43,10 +56,11 @@ class Calls:
     async def __call__(
         self, environment: Environment, toolset: Toolset | None, name: str, arguments: JSONObject
     ) -> RunToolOutput:
-        """Run one call.
+        """Run one tool call.
 
         Raises:
-            ToolFailure: the tool raised, took too long, or was cut off by the end of the server.
+            Failure: the tool raised.
+            CutOff: it took too long, or the server had to end.
         """
         use = _use(environment)
         use.calls += 1
@@ -56,27 +70,53 @@ class Calls:
         started = time.perf_counter()
         outcome = "error"
         self._metrics.call_started()
-        use.running += 1
         try:
-            output = await self._bounded(environment, toolset, name, arguments)
+            output = await self._bounded(environment, name, self._tool(environment, toolset, name, arguments))
             outcome = _outcome(output)
             return output
-        except TimeoutError:
+        except CutOff:
             outcome = "timeout"
-            text = self._too_late(name)
-            logger.warning("%s: %s", environment.name(), text)
-            raise ToolFailure(text) from None
+            raise
         finally:
-            use.running -= 1
             tool = "" if outcome == "not_found" else name
             self._metrics.call_ended(environment.name(), tool, outcome, time.perf_counter() - started)
 
+    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run other code of an environment, in the time of a tool call where a client waits for what it returns.
+
+        Raises:
+            CutOff: it took too long, or the server had to end; whatever the code raises is raised.
+        """
+        asked = sdk.asked_for(function)
+        if asked is None:
+            return await sdk.run(function, *args, **kwargs)
+        try:
+            return await self._bounded(*asked, sdk.run(function, *args, **kwargs))
+        except CutOff:
+            self._metrics.refused("time")
+            raise
+
+    async def told(self, work: sdk.Work) -> str:
+        """Await the work behind an event stream, which tells its client the text of whatever is raised.
+
+        Raises:
+            Failure: the work raised.
+            CutOff: it took too long, or the server had to end.
+        """
+        try:
+            return await work
+        except (Failure, CutOff):
+            raise
+        except Exception as error:
+            logger.exception("an answer could not be made")
+            raise Failure(self._text("environment", error)) from None
+
     def busy(self, environment: Environment) -> bool:
-        """Tell whether a call of this session is running."""
+        """Tell whether a client waits for something that this session's environment does."""
         return _use(environment).running > 0
 
     async def finish(self, seconds: float) -> None:
-        """Wait for the running calls, and cut off those that still run when the time is up."""
+        """Wait for what is running, and cut off what still runs when the time is up."""
         deadline = time.monotonic() + seconds
         while self._running and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -87,41 +127,55 @@ class Calls:
         while self._running and time.monotonic() < deadline + 0.5:
             await asyncio.sleep(0.02)
 
-    async def _bounded(
-        self, environment: Environment, toolset: Toolset | None, name: str, arguments: JSONObject
-    ) -> RunToolOutput:
-        # A cancelled call must not look like one to the SDK, which would leave its client waiting for ever.
-        failure: BaseException
+    async def _bounded(self, owner: Environment | type[Environment], name: str, work: Awaitable[T]) -> T:
+        use = _use(owner) if isinstance(owner, Environment) else Use()
+        use.running += 1
         timeout = asyncio.timeout(self._settings.call_seconds)
         try:
             async with timeout:
                 self._running.add(timeout)
-                return await sdk.call_session_tool(environment, toolset, name, arguments)
-        except TimeoutError as error:
-            if timeout.expired():
+                return await work
+        except TimeoutError:
+            if not timeout.expired():
                 raise
-            failure = error
+            cut_off = self._cut_off(name)
+            logger.warning("%s: %s", owner.name(), cut_off)
+            raise cut_off from None
+        finally:
+            self._running.discard(timeout)
+            use.running -= 1
+
+    async def _tool(
+        self, environment: Environment, toolset: Toolset | None, name: str, arguments: JSONObject
+    ) -> RunToolOutput:
+        failure: BaseException
+        try:
+            return await sdk.call_session_tool(environment, toolset, name, arguments)
         except Exception as error:  # the SDK has logged it, with its traceback
             failure = error
         except (SystemExit, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # A call that cancels itself must not look like a cancelled one to the SDK, which would leave its client
+            # waiting for ever.
             logger.error("%s: %r ended in %s", environment.name(), name, type(error).__name__, exc_info=error)
             failure = error
-        finally:
-            self._running.discard(timeout)
-        raise ToolFailure(self._text(failure)) from None
+        raise Failure(self._text("tool", failure)) from None
 
-    def _text(self, error: BaseException) -> str:
+    def _text(self, what: str, error: BaseException) -> str:
         if not self._settings.show_errors:
-            return "the tool failed; the reason is in the server's log"
+            return f"the {what} failed; the reason is in the server's log"
         if not isinstance(error, Exception):
-            return f"the tool raised {type(error).__name__}: {error}"
+            return f"the {what} raised {type(error).__name__}: {error}"
         # Half a surrogate pair cannot be sent; the answer would break off in the middle.
         return str(error).encode(errors="backslashreplace").decode() or type(error).__name__
 
-    def _too_late(self, name: str) -> str:
+    def _cut_off(self, name: str) -> CutOff:
         if self._stopping:
-            return f"{name!r} was cut off: the server is stopping"
-        return f"{name!r} was cut off after {self._settings.call_seconds:g} s, the longest that a call may take"
+            return CutOff(503, f"{name!r} was cut off: the server is stopping", retry_later())
+        seconds = self._settings.call_seconds
+        return CutOff(500, f"{name!r} was cut off after {seconds:g} s, the longest that a call may take")
 
 
 def _use(environment: Environment) -> Use:

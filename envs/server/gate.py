@@ -14,6 +14,9 @@ from envs.server.sdk import Sessions
 
 _SECRETS_DETAIL = 'X-Secrets is not base64 of a JSON object {"NAME": {"value": "...", "allowed_domains": [...]}}.'
 
+_STREAMED = ("/call", "/score_group")
+"""What goes on without its client, who comes back for the result."""
+
 
 class SessionGate:
     """Stands before the SDK's app and decides which requests may open a session or start a call.
@@ -37,7 +40,7 @@ class SessionGate:
         path = scope.get("path", "")
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
-        elif self.stopping and (path.startswith("/create") or path.endswith("/call")):
+        elif self.stopping and (path.startswith("/create") or path.endswith(_STREAMED)):
             await self._while_stopping(scope, receive, send)
         elif path == "/create":
             await self._create(scope, receive, send)
@@ -88,7 +91,7 @@ class SessionGate:
 
     async def _while_stopping(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = await receive()
-        if scope["path"].endswith("/call") and _resumes(message.get("body", b"")):
+        if scope["path"].endswith(_STREAMED) and _resumes(message.get("body", b"")):
             await self._app(scope, replay(message, receive), send)
         else:
             await answer(scope, send, 503, {"detail": "This server is stopping."}, retry_later())

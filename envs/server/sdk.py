@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from fastapi import FastAPI
 from openreward.environments import Environment, server, session
 from openreward.environments import environment as environment_module
+from openreward.environments.reconnect import sse_task_stream
 from openreward.environments.server import Server
 from openreward.environments.toolset import Toolset
 from openreward.environments.types import JSONObject, RunToolError, RunToolOutput
@@ -26,6 +28,7 @@ from starlette.types import Scope
 from envs.server.stream import EventStream
 
 Call = Callable[[Environment, Toolset | None, str, JSONObject], Awaitable[RunToolOutput]]
+Work = Coroutine[Any, Any, str]
 call_session_tool: Call = session.call_session_tool
 introspect_tool = environment_module._introspect_tool
 
@@ -36,6 +39,16 @@ _introspected: weakref.WeakKeyDictionary[Any, tuple[dict[str, Any], list[inspect
 _LOGGING_MODULES = (server, environment_module, session)
 _BUSY_ROUTES = ("/{env_name}/call", "/ping", "/create", "/{env_name}/prompt", "/delete")
 _IDLE_METHODS = (Environment.setup, Environment.teardown)
+_ASKED_FOR = (
+    "get_prompt",
+    "get_messages",
+    "score_group",
+    "list_task_tools",
+    "list_tasks",
+    "num_tasks",
+    "get_task",
+    "get_task_range",
+)
 
 
 class Sessions:
@@ -90,18 +103,40 @@ class Sessions:
             self._server._reaper_task.cancel()
 
 
-def intercept_calls(call: Call) -> None:
-    """Have the SDK dispatch every tool call through `call`, which passes it on to `call_session_tool`."""
+def intercept_calls(call: Call, run: Callable[..., Awaitable[Any]], told: Callable[[Work], Work]) -> None:
+    """Have what the SDK runs of an environment pass through here.
+
+    Args:
+        call: in place of `call_session_tool`, to which it passes every tool call on.
+        run: in place of `run_user_callable`, for everything else.
+        told: is given the work behind every event stream, and decides which text its failure has.
+    """
+
+    def stream(make: Callable[[], Work], *args: Any, **kwargs: Any) -> AsyncGenerator[dict[str, Any], None]:
+        return sse_task_stream(lambda: told(make()), *args, **kwargs)
+
     vars(server)["call_session_tool"] = call
+    vars(server)["run_user_callable"] = vars(session)["run_user_callable"] = run
+    vars(server)["sse_task_stream"] = stream
+
+
+def asked_for(function: Callable[..., Any]) -> tuple[Environment | type[Environment], str] | None:
+    """Return whose method a function is, and its name, if a client waits for what it returns.
+
+    None for what opens or ends a session, which may take long. The name is the one that the SDK asks for, whatever a
+    decorator has made of the function's own.
+    """
+    owner = getattr(function, "__self__", None)
+    name = next((name for name in _ASKED_FOR if getattr(owner, name, None) == function), None)
+    return (owner, name) if owner is not None and name else None
 
 
 def spare_work(application: FastAPI) -> None:
     """Have the SDK answer the same with less work.
 
-    What does nothing needs no thread, a tool's signature is looked at once, a stream needs no helper tasks, and the
-    routes that are asked for most are tried first: no two of the SDK's routes match one path.
+    A tool's signature is looked at once, a stream needs no helper tasks, and the routes that are asked for most are
+    tried first: no two of the SDK's routes match one path.
     """
-    vars(server)["run_user_callable"] = run
     vars(server)["EventSourceResponse"] = EventStream
     vars(environment_module)["_introspect_tool"] = _introspect_tool
     application.router.routes.sort(key=lambda route: getattr(route, "path", "") not in _BUSY_ROUTES)
@@ -140,26 +175,36 @@ def _introspect_tool(tool: Callable[..., Any]) -> tuple[Any, dict[str, Any], lis
 
 
 async def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run an environment's code as the SDK does, in a thread unless it is asynchronous.
+    """Run an environment's code as the SDK does, in a thread unless it is asynchronous or does nothing.
 
     Raises:
-        RuntimeError: the code called `exit`; whatever else it raises is raised.
+        RuntimeError: the code called `exit`, or cancelled itself; whatever else it raises is raised.
     """
     if getattr(function, "__func__", None) in _IDLE_METHODS:
         return None
     try:
-        if getattr(function, "__name__", "") == "setup" and not inspect.iscoroutinefunction(function):
-            return await _to_its_end(function)
+        if function == getattr(getattr(function, "__self__", None), "setup", None):
+            return await run_to_its_end(function)
         return await run_user_callable(function, *args, **kwargs)
     except SystemExit as error:
         # It would end the server: asyncio lets this one exception through to the loop.
         raise RuntimeError(f"the environment called exit({error.code!r})") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("the environment's code cancelled itself") from error
 
 
-async def _to_its_end(setup: Callable[[], Any]) -> Any:
-    """Run a blocking setup in a thread. Nothing interrupts a thread, and a teardown beside it would miss what it makes
-    after that: whoever cancels it waits."""
-    thread = asyncio.get_running_loop().run_in_executor(None, contextvars.copy_context().run, setup)
+async def run_to_its_end(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run an environment's code; whoever cancels this waits for the thread, if it is in one.
+
+    Nothing interrupts a thread, and a teardown beside a setup would miss what the setup makes after that.
+    """
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    work = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
+    thread = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         result = await asyncio.shield(thread)
     except asyncio.CancelledError:

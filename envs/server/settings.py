@@ -24,7 +24,8 @@ class Settings:
         max_calls: tool calls of one session; later ones are refused in the protocol's own words.
         max_body_bytes: size of a request's body; a longer one is answered 413.
         max_header_bytes: size of a request's line and headers together; more is answered 431.
-        call_seconds: time of one tool call; a longer one ends as an error of the tool.
+        call_seconds: time of one tool call, and of whatever else a client waits for: a prompt, scores, tasks. What
+            takes longer ends as an error; opening and ending a session may take longer.
         idle_seconds: time without a request, a ping or a running call after which a session is ended.
         request_seconds: time in which a request must have arrived whole; a slower one is answered 408.
         drain_seconds: time that running calls get to finish when the server is told to stop.

@@ -21,7 +21,7 @@ SESSION = "fuzzed"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TrialServer]:
-    with trial_server(ENV_MAX_SESSIONS="50", ENV_CALL_SECONDS="0.2", ENV_MAX_CALLS="1000000") as running:
+    with trial_server(ENV_MAX_SESSIONS="50", ENV_CALL_SECONDS="20", ENV_MAX_CALLS="1000000") as running:
         yield running
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.envs.trial import TrialServer, tool_call, trial_server, until
+from tests.envs.trial import TrialServer, score, tool_call, trial_server, until
 
 FIRST_TASK = {"split": "train", "index": 0}
 
@@ -127,20 +127,40 @@ def test_a_call_that_takes_too_long_ends_as_an_error(server: TrialServer, tool: 
     client.post("/delete")
 
 
+def test_whatever_else_a_client_waits_for_has_the_same_time(server: TrialServer) -> None:
+    client = server.open("slow", {"target": "a", "score_seconds": 300, "prompt_seconds": 8})
+    assert score(client)["error"] == "'score_group' was cut off after 2 s, the longest that a call may take"
+    late = client.get("/trial/prompt")
+    assert late.status_code == 500
+    assert late.json() == {"detail": "'get_prompt' was cut off after 2 s, the longest that a call may take"}
+    assert client.get("/trial/messages").status_code == 500
+    assert server.metric('ors_requests_refused_total{reason="time"}') == 3
+    assert json.loads(tool_call(client, "say", text="x")["end"])["ok"], "the session goes on"
+    client.post("/delete")
+
+
+def test_a_setup_may_take_longer_than_a_call(server: TrialServer) -> None:
+    client = server.open("slow", {"target": "a", "setup_seconds": 4})
+    assert client.get("/trial/prompt").json()[0]["text"] == "Say a."
+    client.post("/delete")
+
+
 def test_an_idle_session_is_torn_down_and_one_in_use_is_not(tmp_path: Path) -> None:
     mark = tmp_path / "torn-down"
     mark.touch()
-    with trial_server(ENV_IDLE_SECONDS="4", TRIAL_MARK=str(mark)) as server, ThreadPoolExecutor(1) as threads:
+    with trial_server(ENV_IDLE_SECONDS="4", TRIAL_MARK=str(mark)) as server, ThreadPoolExecutor(2) as threads:
         idle = server.open("idle", {"target": "idle"})
         calling = server.open("calling", {"target": "calling"})
         call = threads.submit(tool_call, calling, "wait", seconds=8)
+        scoring = threads.submit(score, server.open("scoring", {"target": "scoring", "score_seconds": 8}))
         pinging = server.open("pinging", {"target": "pinging"})
         until(
-            lambda: pinging.post("/ping").status_code == 200 and mark.read_text() == "idle\n",
+            lambda: pinging.post("/ping").status_code == 200 and "idle" in mark.read_text().split(),
             "the idle session ends, the one that is pinged goes on",
         )
         assert idle.post("/ping").status_code == 404
         assert json.loads(call.result()["end"])["ok"], "a running call keeps its session, though nobody pings"
-        until(lambda: len(mark.read_text().split()) == 3, "the others end when they are not used any more")
-        assert server.metric('ors_sessions_ended_total{reason="idle"}') == 3
+        assert "end" in scoring.result(), "as does a group that is being scored"
+        until(lambda: len(mark.read_text().split()) == 5, "the others end when they are not used any more")
+        assert server.metric('ors_sessions_ended_total{reason="idle"}') == 4
         assert server.metric("ors_sessions_open") == 0

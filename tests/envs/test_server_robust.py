@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.envs.trial import TrialServer, tool_call, trial_server, until
+from tests.envs.trial import TrialServer, score, tool_call, trial_server, until
 
 JSON = {"content-type": "application/json"}
 
@@ -142,6 +142,20 @@ def test_a_log_of_errors_only_has_no_bad_bodies() -> None:
     with trial_server(ENV_LOG_LEVEL="error") as server:
         assert_refused(server.client().post("/trial/task", json=[]), 422)
         assert server.log() == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("broken score", "no scores from 'broken score'"),
+        ("score that gives up", "the environment's code cancelled itself"),
+    ],
+)
+def test_a_score_that_fails_is_told_and_logged(server: TrialServer, target: str, told: str) -> None:
+    client = server.open("odd", {"target": target})
+    assert score(client)["error"] == told
+    assert told in server.log()
+    client.post("/delete")
 
 
 @pytest.mark.parametrize(

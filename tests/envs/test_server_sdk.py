@@ -10,6 +10,7 @@ from openreward.environments import Environment, server, session
 from openreward.environments import environment as environment_module
 from sse_starlette import EventSourceResponse
 
+from envs.server import sdk
 from tests.envs.trial import TrialEnvironment
 
 
@@ -54,10 +55,27 @@ def test_calls_go_through_the_name_that_is_replaced(source: str) -> None:
 
 
 def test_the_environments_code_goes_through_the_name_that_is_replaced(source: str) -> None:
-    for code in ("env.setup", "env.get_prompt", "env_cls, task_spec=task_spec, secrets=secrets"):
-        assert f"run_user_callable({code})" in source, code
+    for code in ("env.setup", "env_cls, task_spec=task_spec, secrets=secrets"):
+        assert f"await run_user_callable({code})" in source, code
+    for name in sdk._ASKED_FOR:
+        assert (
+            f"await run_user_callable(env.{name}" in source + inspect.getsource(session)
+            or f"await run_user_callable(env_cls.{name}" in source
+        ), name
+    assert source.count("run_user_callable(") == len(sdk._ASKED_FOR) + 2
     assert "await run_user_callable(env.teardown)" in inspect.getsource(server._delete_session)
     assert [inspect.getsource(method).count("pass") for method in (Environment.setup, Environment.teardown)] == [1, 1]
+
+
+def test_only_what_a_client_waits_for_is_asked_for() -> None:
+    environment = TrialEnvironment({"target": "a"})
+    assert sdk.asked_for(environment.get_prompt) == (environment, "get_prompt")
+    assert sdk.asked_for(TrialEnvironment.list_tasks) == (TrialEnvironment, "list_tasks")
+    assert [sdk.asked_for(code) for code in (TrialEnvironment, environment.setup, environment.teardown)] == [None] * 3
+
+
+def test_a_streams_work_goes_through_the_name_that_is_replaced(source: str) -> None:
+    assert source.count("sse_task_stream(\n                    lambda: ") == 2
 
 
 def test_streams_are_made_by_the_name_that_is_replaced(source: str) -> None:

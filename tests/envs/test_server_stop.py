@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.envs.trial import TrialServer, tool_call, trial_server, until
+from tests.envs.trial import TrialServer, score, tool_call, trial_server, until
 
 
 @pytest.fixture
@@ -36,6 +36,7 @@ def test_a_running_call_finishes_while_nothing_new_begins(tmp_path: Path, thread
             ("/create_session", {}),
             ("/create", {"split": "train", "index": 0}),
             ("/trial/call", {"name": "say", "input": {"text": "x"}}),
+            ("/trial/score_group", {"candidates": []}),
         ]:
             refused = other.post(path, json=body)
             assert refused.status_code == 503, path
@@ -46,6 +47,32 @@ def test_a_running_call_finishes_while_nothing_new_begins(tmp_path: Path, thread
         assert server.process.wait(20) == 0
         assert sorted(mark.read_text().split()) == ["one", "two"]
         assert server.log().count("\n") == 0
+
+
+def test_a_group_that_is_being_scored_and_a_prompt_finish_too(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
+    marks = tmp_path / "marks"
+    marks.touch()
+    with trial_server(TRIAL_MARK=str(marks), ENV_DRAIN_SECONDS="20") as server:
+        client = server.open("one", {"target": "a", "score_seconds": 5, "prompt_seconds": 5})
+        scoring, asking = threads.submit(score, client), threads.submit(client.get, "/trial/prompt")
+        until(lambda: set(marks.read_text().splitlines()) == {"scoring", "asked"}, "both run")
+        server.process.send_signal(signal.SIGTERM)
+        assert json.loads(scoring.result()["end"])["scores"][0]["reward"] == 0.5
+        assert asking.result().json()[0]["text"] == "Say a."
+        assert server.process.wait(20) == 0
+
+
+def test_a_prompt_that_does_not_finish_is_cut_off(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
+    marks = tmp_path / "marks"
+    marks.touch()
+    with trial_server(TRIAL_MARK=str(marks), ENV_DRAIN_SECONDS="0.5") as server:
+        asking = threads.submit(server.open("one", {"target": "a", "prompt_seconds": 300}).get, "/trial/prompt")
+        until(marks.read_text, "it runs")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 0
+        assert asking.result().status_code == 503
+        assert asking.result().json() == {"detail": "'get_prompt' was cut off: the server is stopping"}
+        assert int(asking.result().headers["retry-after"]) > 0
 
 
 def test_a_call_that_lost_its_connection_can_still_be_fetched(threads: ThreadPoolExecutor) -> None:

@@ -23,6 +23,7 @@ from typing import IO, Any, Literal
 
 import httpx
 from openreward.environments import Blocks, Environment, JSONObject, Split, TextBlock, ToolOutput, tool
+from openreward.environments.types import GroupCandidate, GroupScore
 from pydantic import BaseModel, Field
 
 from tests import servers
@@ -92,7 +93,19 @@ class TrialEnvironment(Environment):
     def get_prompt(self) -> Blocks:
         if self.target == "broken prompt":
             raise ValueError(f"there is no prompt with {self.secrets}")
+        if seconds := self.task_spec.get("prompt_seconds"):
+            mark("asked")
+            time.sleep(seconds)
         return [TextBlock(text=f"Say {self.target}.")]
+
+    async def score_group(self, candidates: Sequence[GroupCandidate]) -> Sequence[GroupScore | float]:
+        mark("scoring")
+        await asyncio.sleep(float(self.task_spec.get("score_seconds", 0)))
+        if self.target == "broken score":
+            raise ValueError(f"no scores from {self.target!r}")
+        if self.target == "score that gives up":
+            raise asyncio.CancelledError
+        return [0.5 for _ in candidates]
 
     @tool
     async def say(self, arguments: Text) -> ToolOutput:
@@ -253,6 +266,14 @@ def trial_server(*, plain: bool = False, **env: str) -> Iterator[TrialServer]:
 def tool_call(client: httpx.Client, name: str, **arguments: Any) -> dict[str, str]:
     """Call a tool and return the events of its answer."""
     response = client.post("/trial/call", json={"name": name, "input": arguments})
+    assert response.status_code == 200, response.text
+    return events(response.text)
+
+
+def score(client: httpx.Client) -> dict[str, str]:
+    """Have one candidate scored and return the events of the answer."""
+    message = {"role": "assistant", "blocks": [{"type": "text", "text": "x"}]}
+    response = client.post("/trial/score_group", json={"candidates": [{"messages": [message]}]})
     assert response.status_code == 200, response.text
     return events(response.text)
 
