@@ -55,14 +55,14 @@ class Application:
         logs.configure(settings, self._redaction)
         _check_names(environments)
         served = Server(list(environments), return_errors="exception" if settings.show_errors else "none")
-        errors.add_handlers(served.app)
+        errors.add_handlers(served.app, settings.show_errors)
         self._sessions = sdk.Sessions(served)
         self._metrics = Metrics(lambda: len(self._sessions))
         self._calls = Calls(settings, self._metrics)
         sdk.intercept_calls(self._calls, self._calls.run, self._calls.told)
         sdk.spare_work(served.app)
         self._gate = SessionGate(served.app, self._sessions, settings.max_sessions, self._metrics, self._redaction)
-        self._ready = Ready(environments, settings.ready_create)
+        self._ready = Ready(environments, settings)
         page = Page(environments, key_needed=bool(settings.api_keys))
         own: dict[str, ASGIApp] = {
             "/ready": self._ready,
@@ -122,10 +122,10 @@ class Application:
 
     async def _end(self) -> None:
         self._reaping.cancel()
-        try:
-            async with asyncio.timeout(_TEARDOWN_SECONDS):
-                await asyncio.gather(*(self._end_session(sid) for sid in self._sessions))
-        except TimeoutError:
+        ending = [asyncio.create_task(self._end_session(sid)) for sid in self._sessions]
+        # Not `asyncio.timeout`, which waits for what it cancels: a setup that blocks a thread is not to be cancelled.
+        _, late = await asyncio.wait([*ending, asyncio.create_task(self._ready.end())], timeout=_TEARDOWN_SECONDS)
+        if late:
             logger.error("teardown took longer than %.0f s; the server ends without it", _TEARDOWN_SECONDS)
 
     async def _end_session(self, sid: str) -> None:

@@ -48,15 +48,27 @@ class Guard:
             await answer(scope, send, 500, {"detail": "Internal Server Error"})
 
 
-def add_handlers(app: FastAPI) -> None:
+def add_handlers(app: FastAPI, show_errors: bool) -> None:
     """Have the SDK's app answer 4xx to what it would otherwise fail on.
 
     That is a request whose errors cannot be told in JSON (they quote what the request held, NaN or half a surrogate
     pair for example), and a task that an environment's constructor rejects: the client wrote it.
+
+    Args:
+        app: the SDK's app.
+        show_errors: tell the client what the constructor raised.
     """
+
+    async def rejected(request: Request, error: Exception) -> Response:
+        if request.url.path != "/create" or (await request.json()).get("task_spec") is None:
+            raise error
+        reason = f": {type(error).__name__}: {error}" if show_errors else "; the reason is in the server's log."
+        text = f"The environment rejected the task_spec{reason}"
+        return Response(json.dumps({"detail": text}), 400, media_type="application/json")
+
     app.add_exception_handler(RequestValidationError, _invalid)
     for error in _BAD_INPUT:
-        app.add_exception_handler(error, _rejected)
+        app.add_exception_handler(error, rejected)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -66,13 +78,6 @@ async def _invalid(request: Request, error: Exception) -> Response:
     except (ValueError, RecursionError):
         brief = [{key: found[key] for key in ("type", "loc", "msg")} for found in error.errors()]
         return Response(json.dumps({"detail": brief}), 422, media_type="application/json")
-
-
-async def _rejected(request: Request, error: Exception) -> Response:
-    if request.url.path != "/create" or (await request.json()).get("task_spec") is None:
-        raise error
-    text = f"The environment rejected the task_spec: {type(error).__name__}: {error}"
-    return Response(json.dumps({"detail": text}), 400, media_type="application/json")
 
 
 def _unreadable(scope: Scope) -> str:

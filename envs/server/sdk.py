@@ -12,6 +12,7 @@ import inspect
 import time
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI
@@ -182,10 +183,37 @@ async def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     if getattr(function, "__func__", None) in _IDLE_METHODS:
         return None
-    try:
-        if function == getattr(getattr(function, "__self__", None), "setup", None):
-            return await run_to_its_end(function)
+    if function == getattr(getattr(function, "__self__", None), "setup", None):
+        return await run_to_its_end(function)
+    with _contained():
         return await run_user_callable(function, *args, **kwargs)
+
+
+async def run_to_its_end(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run an environment's code like `run`; but whoever cancels this waits for the thread, if it is in one.
+
+    Nothing interrupts a thread, and a teardown beside a setup would miss what the setup makes after that.
+    """
+    with _contained():
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **kwargs)
+        work = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
+        thread = asyncio.get_running_loop().run_in_executor(None, work)
+        try:
+            result = await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            while not thread.done():
+                with suppress(asyncio.CancelledError):  # however often: a limit of time cancels what was cancelled
+                    await asyncio.wait([thread])
+            thread.exception()  # seen, so that nothing is said about it
+            raise
+        return await result if inspect.isawaitable(result) else result
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    try:
+        yield
     except SystemExit as error:
         # It would end the server: asyncio lets this one exception through to the loop.
         raise RuntimeError(f"the environment called exit({error.code!r})") from error
@@ -194,21 +222,3 @@ async def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if task is None or task.cancelling():
             raise
         raise RuntimeError("the environment's code cancelled itself") from error
-
-
-async def run_to_its_end(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run an environment's code; whoever cancels this waits for the thread, if it is in one.
-
-    Nothing interrupts a thread, and a teardown beside a setup would miss what the setup makes after that.
-    """
-    if inspect.iscoroutinefunction(function):
-        return await function(*args, **kwargs)
-    work = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
-    thread = asyncio.get_running_loop().run_in_executor(None, work)
-    try:
-        result = await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        await asyncio.wait([thread])
-        thread.exception()  # seen, so that nothing is said about it
-        raise
-    return await result if inspect.isawaitable(result) else result

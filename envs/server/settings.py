@@ -32,6 +32,7 @@ class Settings:
         threads: threads for the code of environments that is not asynchronous.
         show_errors: tell the client the text of an exception that a tool raised; otherwise only the log has it.
         ready_create: `/ready` opens and closes a session of every environment; otherwise it only reads a task.
+        ready_seconds: time after which `/ready` no longer waits for an environment that it checks.
         log_level: least severe messages to log; at "info" there are three lines for every tool call.
     """
 
@@ -49,6 +50,7 @@ class Settings:
     threads: int = 64
     show_errors: bool = True
     ready_create: bool = True
+    ready_seconds: float = 30.0
     log_level: str = "warning"
 
     @classmethod
@@ -126,5 +128,6 @@ VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "ENV_THREADS": ("threads", _whole),
     "ENV_SHOW_ERRORS": ("show_errors", _flag),
     "ENV_READY_CREATE": ("ready_create", _flag),
+    "ENV_READY_SECONDS": ("ready_seconds", _seconds),
     "ENV_LOG_LEVEL": ("log_level", _level),
 }

@@ -31,6 +31,7 @@ def test_every_variable_sets_its_field() -> None:
             "ENV_THREADS": "5",
             "ENV_SHOW_ERRORS": "no",
             "ENV_READY_CREATE": "0",
+            "ENV_READY_SECONDS": "6.5",
             "ENV_LOG_LEVEL": "INFO",
         },
         host="0.0.0.0",
@@ -51,6 +52,7 @@ def test_every_variable_sets_its_field() -> None:
         threads=5,
         show_errors=False,
         ready_create=False,
+        ready_seconds=6.5,
         log_level="info",
     )
 

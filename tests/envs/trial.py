@@ -178,7 +178,7 @@ class SlowSetup(Environment):
 
     def setup(self) -> None:
         mark("setting up")
-        time.sleep(1.5)
+        time.sleep(float(os.environ.get("TRIAL_SETUP_SECONDS", "1.5")))
         mark("set up")
 
     def teardown(self) -> None:
