@@ -187,6 +187,18 @@ def test_a_tool_that_fails_is_shown_and_a_session_that_is_gone_is_told(page: Pag
     expect(page.get_by_role("button", name="Call crash")).to_have_count(0)
 
 
+def test_a_session_that_cannot_be_set_up_is_told_and_closed(browser: Browser) -> None:
+    with trial_server(TRIAL_TASKS="broken") as server:
+        page = browser.new_page()
+        page.goto(server.url)
+        page.get_by_role("button", name="Start").click()
+        expect(page.get_by_role("alert")).to_contain_text("cannot set up with")
+        expect(page.locator("#episode")).to_be_hidden()
+        until(lambda: server.metric('ors_sessions_ended_total{reason="deleted"}') == 1, "the session is closed")
+        assert server.metric("ors_sessions_open") == 0
+        page.close()
+
+
 def test_a_page_that_is_left_closes_its_session(page: Page, url: str) -> None:
     page.goto(url)
     expect(page.locator("#splits tr")).to_have_count(2)

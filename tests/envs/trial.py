@@ -79,6 +79,8 @@ class TrialEnvironment(Environment):
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
         if os.environ.get("TRIAL_TASKS") == "missing":
             raise FileNotFoundError("tasks.json is not there")
+        if os.environ.get("TRIAL_TASKS") == "broken":
+            return [{"target": "broken setup"}]
         return [{"target": "a"}, {"target": "b"}]
 
     async def setup(self) -> None:

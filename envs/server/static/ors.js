@@ -54,7 +54,12 @@ export class Session {
   static async open(environment, split, index) {
     const opened = await stream(await request("POST", "create_session", {}));
     const session = new Session(environment, opened.task_id);
-    await post("create", { env_name: environment, split, index }, session.headers);
+    try {
+      await post("create", { env_name: environment, split, index }, session.headers);
+    } catch (error) {
+      await session.close(); // it may be open even so, where only the answer was lost
+      throw error;
+    }
     session.pings = setInterval(() => post("ping", {}, session.headers).catch(() => {}), PING_MS);
     return session;
   }

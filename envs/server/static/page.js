@@ -95,11 +95,18 @@ async function start() {
   at("outcome").hidden = true;
   at("episode").hidden = true;
   session = await Session.open(environment.name, at("split").value, at("index").valueAsNumber);
-  const [prompt, tools] = await Promise.all([session.prompt(), session.tools()]);
-  at("prompt").replaceChildren(...blocks(prompt));
-  at("episode").hidden = false;
-  at("stop").hidden = false;
-  showTools(tools);
+  try {
+    const [prompt, tools] = await Promise.all([session.prompt(), session.tools()]);
+    at("prompt").replaceChildren(...blocks(prompt));
+    at("episode").hidden = false;
+    at("stop").hidden = false;
+    showTools(tools);
+  } catch (error) {
+    // Its pings would keep open what nobody can see, or stop.
+    await end();
+    at("episode").hidden = true;
+    throw error;
+  }
 }
 
 async function end(told = "") {
