@@ -29,7 +29,7 @@ from envs.server.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-OPEN_PATHS = ("/", "/health", "/page/")
+OPEN_PATHS = ("/", "/health", "/page", "/page/")
 _TEARDOWN_SECONDS = 2.0
 _THREAD_NAME = "environment-code"
 
@@ -68,6 +68,7 @@ class Application:
             "/ready": self._ready,
             "/metrics": Exposition(self._metrics),
             "/": page,
+            "/page": page,
             "/page/": page,
         }
         inner = Routes(BodyLimit(self._gate, settings.max_body_bytes, self._metrics), own)

@@ -28,10 +28,11 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-cache",
 }
+_HOMES = {"/page": "./", "/page/": "../"}
 
 
 class Page:
-    """Serves `/` and what is under `/page/`, all of it read once, at the start.
+    """Serves `/` and what is under `/page/`, all of it read once, at the start; `/page` itself leads to `/`.
 
     Args:
         environments: what the server serves; the README.md beside each one's code describes it.
@@ -45,6 +46,10 @@ class Page:
         self._files["/page/about.json"] = (json.dumps(about).encode(), "application/json")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _HOMES:
+            # Relative, as the page's own links are: there may be a proxy's prefix before it.
+            await send_bytes(scope, send, 307, b"", "text/plain", {"location": _HOMES[scope["path"]]})
+            return
         if scope["path"] not in self._files:
             await answer(scope, send, 404, {"detail": "Not Found"})
             return

@@ -49,6 +49,13 @@ def test_without_a_key_nothing_is_served(http: httpx.Client, method: str, path: 
     assert response.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.parametrize("path", ["/page", "/page/"])
+def test_the_page_is_found_under_its_name_too(http: httpx.Client, path: str) -> None:
+    found = http.get(path, follow_redirects=True)
+    assert (found.status_code, found.url.path) == (200, "/")
+    assert found.text == http.get("/").text
+
+
 @pytest.mark.parametrize(
     "headers",
     [
