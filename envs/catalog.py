@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
 
     from openreward.environments import Environment
 
+    from envs.card import Card
+
 ROOT = Path(__file__).resolve().parent
 PATH_VARIABLE = "ORS_ENVS_PATH"
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+# First parts of paths that the server answers itself, before any environment of that name is asked.
+OWN_PATHS = frozenset({"page", "ready", "metrics"})
 
 
 class CatalogError(Exception):
@@ -44,17 +48,15 @@ def folder(name: str) -> Path:
     return next(root / name for root in _roots() if (root / name / "environment.py").is_file())
 
 
-def summary(name: str) -> str:
-    """Return the first line of text in an environment's README, below its front matter and title; "" without a README.
+def card(name: str) -> Card:
+    """Return what an environment's README says about it.
 
     Raises:
         CatalogError: there is no such environment.
     """
-    readme = folder(name) / "README.md"
-    if not readme.is_file():
-        return ""
-    text = _FRONT_MATTER.sub("", readme.read_text(encoding="utf-8"))
-    return next((line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+    from envs import card
+
+    return card.read(folder(name))
 
 
 def load(name: str) -> type[Environment]:
@@ -70,9 +72,26 @@ def load(name: str) -> type[Environment]:
     if len(found) != 1:
         listed = ", ".join(cls.__name__ for cls in found) or "none"
         raise CatalogError(f"{where}: one subclass of openreward's Environment is expected, found: {listed}")
-    if found[0].name() != name:
-        raise CatalogError(f"{where}: {found[0].__name__}.name() is {found[0].name()!r}, the folder is {name!r}")
+    with own_code(name):
+        own_name = found[0].name()
+    if own_name != name:
+        raise CatalogError(f"{where}: {found[0].__name__}.name() is {own_name!r}, the folder is {name!r}")
     return found[0]
+
+
+@contextmanager
+def own_code(name: str) -> Iterator[None]:
+    """Run code of an environment.
+
+    Raises:
+        CatalogError: the code raised something, or called `exit`; the message is one line that says where and what.
+    """
+    try:
+        yield
+    except CatalogError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CatalogError(f"{_place(error, folder(name))}: {_reason(error)}") from error
 
 
 def _roots() -> list[Path]:
@@ -84,18 +103,18 @@ def _import(name: str, home: Path) -> ModuleType:
     places = sys.modules[__package__].__path__
     if str(home.parent) not in places:
         places.append(str(home.parent))
-    try:
+    with own_code(name):
         return importlib.import_module(f"{__package__}.{name}.environment")
-    except Exception as error:
-        raise CatalogError(f"{_place(error, home)}: {type(error).__name__}: {_reason(error)}") from error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"the environment called exit({error.code!r})"
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return " ".join(text.split())
+    return f"{type(error).__name__}: {' '.join(text.split())}".removesuffix(": ")
 
 
-def _place(error: Exception, home: Path) -> str:
+def _place(error: BaseException, home: Path) -> str:
     """Return "file:line" of the environment's own code that the error came from, not of a library it called."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_relative(Path(error.filename))}:{error.lineno}"

@@ -25,14 +25,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENREWARD_LOG_LEVEL", "WARNING")
     try:
         status: int = arguments.run(arguments)
-    except (UsageError, catalog.CatalogError) as error:
-        if arguments.debug:
-            traceback.print_exc()
-        print(f"ors-env: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:  # before a server is up; one that runs ends in its own good order
         return 130
+    except Exception as error:
+        if arguments.debug:
+            traceback.print_exc()
+        print(f"ors-env: {_told(error)}", file=sys.stderr)
+        return 1
     return status
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, UsageError | catalog.CatalogError):
+        return str(error)
+    # Nothing that the verb foresaw: the last place in the code is all that can be said without the traceback.
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+    return f"{reason} ({Path(place.filename).name}:{place.lineno}; --debug shows the traceback)"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -151,12 +160,8 @@ def _serve(arguments: argparse.Namespace) -> int:
             reloading.serve(arguments.names, arguments.host, port, debug=arguments.debug)
         else:
             serving.serve(arguments.names, arguments.host, port)
-    except ValueError as error:  # a variable that cannot be used, or an environment that cannot be served
+    except serving.ServingError as error:
         raise UsageError(str(error)) from error
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {arguments.host}:{port}: {(error.strerror or str(error)).lower()}"
-        ) from error
     return 0
 
 

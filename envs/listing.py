@@ -38,11 +38,14 @@ def _describe(name: str) -> dict[str, Any]:
 
     async def sizes() -> list[dict[str, Any]]:
         splits = [split.name if isinstance(split, Split) else split for split in environment.list_splits()]
-        return [{"name": split, "num_tasks": await run_user_callable(environment.num_tasks, split)} for split in splits]
+        return [
+            {"name": split, "num_tasks": int(await run_user_callable(environment.num_tasks, split))} for split in splits
+        ]
 
-    try:
+    with catalog.own_code(name):
         splits = asyncio.run(sizes())
         tools = [tool.name for tool in environment.list_tools().tools]
-    except Exception as error:
-        raise catalog.CatalogError(f"its tasks or tools cannot be listed: {type(error).__name__}: {error}") from error
-    return {"name": name, "summary": catalog.summary(name), "splits": splits, "tools": tools}
+    card = catalog.card(name)
+    if card.problem:
+        print(f"ors-env: warning: {card.problem}", file=sys.stderr)
+    return {"name": name, "summary": card.summary, "splits": splits, "tools": tools}

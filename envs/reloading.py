@@ -30,7 +30,7 @@ def serve(names: Sequence[str], host: str, port: int, *, debug: bool = False) ->
         debug: have the server show the traceback of its error.
 
     Raises:
-        OSError: the address is taken or cannot be listened on.
+        envs.serving.ServingError: the address is taken or cannot be listened on.
         envs.catalog.CatalogError: there is no such environment.
     """
     folders = [*(catalog.folder(name) for name in names), catalog.ROOT / "server"]

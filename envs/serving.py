@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from envs import catalog
 
 
+class ServingError(Exception):
+    """Nothing can be served; the message is one line for a person."""
+
+
 def serve(names: Sequence[str], host: str, port: int) -> None:
     """Serve the named environments until the process is told to stop.
 
@@ -17,9 +21,9 @@ def serve(names: Sequence[str], host: str, port: int) -> None:
         port: 0 takes a free one.
 
     Raises:
-        OSError: the address is taken or cannot be listened on; raised before any environment is loaded.
-        envs.catalog.CatalogError: an environment is missing or cannot be loaded.
-        ValueError: a variable cannot be used (see docs/server.md), or an environment cannot be served.
+        ServingError: the address is taken or cannot be listened on, which is tried before any environment is loaded; a
+            variable cannot be used (see docs/server.md); or an environment cannot be served.
+        envs.catalog.CatalogError: an environment is missing, cannot be loaded, or its own code fails.
     """
     listener = listen(host, port)
     try:
@@ -32,8 +36,16 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens there; port 0 takes a free one.
 
     Raises:
-        OSError: the address is taken or cannot be listened on.
+        ServingError: the address is taken or cannot be listened on.
     """
+    try:
+        return _listener(host, port)
+    except (OSError, UnicodeError) as error:  # the second for a name that no host can have
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ServingError(f"cannot listen on {host}:{port}: {reason.lower()}") from error
+
+
+def _listener(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -50,11 +62,18 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _run(names: Sequence[str], listener: socket.socket) -> None:
     from envs import server
+    from envs.server import sdk
 
     environments = [catalog.load(name) for name in names]
-    settings = server.Settings.from_environ(os.environ)
-    print(_greeting(names, listener), flush=True)
-    server.serve(environments, settings, listener)
+    for name, environment in zip(names, environments, strict=True):
+        with catalog.own_code(name):  # asked here, where it is known whose code it is
+            environment.list_tools()
+            sdk.splits(environment)
+    try:
+        settings = server.Settings.from_environ(os.environ)
+        server.serve(environments, settings, listener, lambda: print(_greeting(names, listener), flush=True))
+    except ValueError as error:
+        raise ServingError(" ".join(str(error).split())) from error
 
 
 def _greeting(names: Sequence[str], listener: socket.socket) -> str:

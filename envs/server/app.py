@@ -13,6 +13,7 @@ from openreward.environments import Environment
 from openreward.environments.server import Server
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from envs.catalog import OWN_PATHS
 from envs.server import errors, logs, sdk
 from envs.server.access import Access
 from envs.server.body import BodyLimit
@@ -135,6 +136,6 @@ class Application:
 
 
 def _check_names(environments: Sequence[type[Environment]]) -> None:
-    taken = sorted({"page", "ready", "metrics"} & {environment.name().lower() for environment in environments})
+    taken = sorted(OWN_PATHS & {environment.name().lower() for environment in environments})
     if taken:
         raise ValueError(f"an environment cannot be called {taken[0]!r}: that is a path of the server's own")

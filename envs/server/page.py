@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import mimetypes
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from openreward.environments import Environment
 from starlette.types import Receive, Scope, Send
 
+from envs import card
 from envs.server.asgi import answer, send_bytes
 
+logger = logging.getLogger(__name__)
+
 _STATIC = Path(__file__).with_name("static")
-_FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\r?\n---\r?\n", re.DOTALL)
 _HEADERS = {
     # Framed only by itself and by the site that shows Spaces; nothing from another host, no inline script or style.
     "content-security-policy": (
@@ -59,21 +60,15 @@ class Page:
 
 def describe(environment: type[Environment]) -> dict[str, Any]:
     """Return an environment's name, and from its README the title, the emoji and the first paragraph."""
-    readme = Path(inspect.getfile(environment)).with_name("README.md")
-    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
-    matter = _FRONT_MATTER.match(text)
-    card = yaml.safe_load(matter[1]) if matter else {}
+    readme = card.read(Path(inspect.getfile(environment)).parent)
+    if readme.problem:
+        logger.warning("%s", readme.problem)
     return {
         "name": environment.name().lower(),
-        "title": str(card.get("title") or environment.name()),
-        "emoji": str(card.get("emoji") or ""),
-        "description": _first_paragraph(text[matter.end() :] if matter else text),
+        "title": str(readme.matter.get("title") or environment.name()),
+        "emoji": str(readme.matter.get("emoji") or ""),
+        "description": readme.paragraph,
     }
-
-
-def _first_paragraph(markdown: str) -> str:
-    paragraphs = (" ".join(block.split()) for block in re.split(r"\n\s*\n", markdown))
-    return next((text for text in paragraphs if text and not text.startswith(("#", "|", "```"))), "")
 
 
 def _media_type(file: Path) -> str:

@@ -11,7 +11,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import uvicorn
@@ -30,13 +30,19 @@ _THREADS_SECONDS = 1.0
 _OPEN_FILES = 65536
 
 
-def serve(environments: Sequence[type[Environment]], settings: Settings, listener: socket.socket | None = None) -> None:
+def serve(
+    environments: Sequence[type[Environment]],
+    settings: Settings,
+    listener: socket.socket | None = None,
+    built: Callable[[], None] = lambda: None,
+) -> None:
     """Serve environments until SIGTERM or SIGINT, then finish what runs and return; a second SIGINT ends it at once.
 
     Args:
         environments: what to serve; the first is the default.
         settings: the server's settings.
         listener: a listening socket; without one, `settings.host` and `settings.port` are listened on.
+        built: called once everything is made that can fail, before the first answer.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -46,6 +52,7 @@ def serve(environments: Sequence[type[Environment]], settings: Settings, listene
         application = build(environments, settings)
         _warn_if_open(listening, settings)
         _allow_many_files()
+        built()
         _run(application, settings, listening)
 
 

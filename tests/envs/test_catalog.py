@@ -37,6 +37,8 @@ BROKEN = {
     "lines": ("raise ValueError('one\\ntwo')\n", "envs/lines/environment.py:1: ValueError: one two"),
     "empty": ("x = 1\n", "one subclass of openreward's Environment is expected, found: none"),
     "named": (GOOD, "Other.name() is 'other', the folder is 'named'"),
+    "leaves": ("import sys\nsys.exit(3)\n", "envs/leaves/environment.py:2: the environment called exit(3)"),
+    "nameless": (GOOD.replace('return "other"', "return {}['a']"), "envs/nameless/environment.py:6: KeyError: 'a'"),
     "several": (GOOD + "class More(Other): pass\n", "Environment is expected, found: Other, More"),
 }
 
@@ -61,7 +63,7 @@ import json
 from envs import catalog
 told = {}
 for name in catalog.names():
-    try: told[name] = catalog.load(name).__name__ + catalog.summary(name)
+    try: told[name] = catalog.load(name).__name__ + catalog.card(name).summary
     except catalog.CatalogError as error: told[name] = str(error)
 print(json.dumps(told))
 """
@@ -73,14 +75,14 @@ def test_echo_is_found_and_loads() -> None:
     assert "echo" in catalog.names()
     assert catalog.load("echo").name() == "echo"
     assert catalog.folder("echo") == ROOT / "envs" / "echo"
-    assert catalog.summary("echo").startswith("Say the word in the prompt")
+    assert catalog.card("echo").summary.startswith("Say the word in the prompt")
 
 
 def test_folders_without_an_environment_are_not_listed(told: dict[str, str]) -> None:
     assert "notes" not in told and "server" not in told
 
 
-@pytest.mark.parametrize("ask", [catalog.load, catalog.folder, catalog.summary])
+@pytest.mark.parametrize("ask", [catalog.load, catalog.folder, catalog.card])
 @pytest.mark.parametrize("name", ["nothing", "", "..", "server", "echo/../echo"])
 def test_an_unknown_name_is_one_line_that_lists_what_exists(ask: object, name: str) -> None:
     with pytest.raises(catalog.CatalogError) as told:

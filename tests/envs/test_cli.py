@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -46,6 +48,65 @@ def test_list_shows_the_good_environments_beside_a_broken_one(checkout: Checkout
     assert "echo\n" in done.stdout
     told = "envs/broken/environment.py:1: ZeroDivisionError: division by zero"
     assert done.stderr == f"ors-env: broken cannot be loaded: {told}\n"
+
+
+LISTS = """from openreward.environments import Environment, tool
+
+class Bad(Environment):
+    @classmethod
+    def name(cls): return {name!r}
+    @classmethod
+    def list_splits(cls): {splits}
+    def get_prompt(self): return []
+    {tool}
+"""
+SPLITS = {
+    "no_file": ("open('/nowhere/tasks.json')", "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/ta"),
+    "no_key": ("return {}['splits']", "KeyError: 'splits'"),
+    "leaving": ("raise SystemExit(4)", "the environment called exit(4)"),
+    "numbers": ("return [5]", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def failing() -> Iterator[Path]:
+    """Environments that can be loaded and whose own code fails when it is asked, one of them only has no tool."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (splits, _) in {**SPLITS, "no_tool": ("return ['train']", "")}.items():
+            home = Path(folder) / name
+            home.mkdir()
+            tool = "" if name == "no_tool" else "@tool\n    def done(self): pass"
+            (home / "environment.py").write_text(LISTS.format(name=name, splits=splits, tool=tool))
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_what_an_environments_own_code_raises_is_laid_at_its_door(failing: Path, name: str) -> None:
+    done = ors_env("serve", "echo", name, "--port", "0", ORS_ENVS_PATH=str(failing))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+    line = f"{failing}/{name}/environment.py" + (":7: " if name != "numbers" else ": ")
+    assert done.stderr.startswith(f"ors-env: {line}{SPLITS[name][1]}")
+
+
+def test_an_environment_that_cannot_be_served_is_not_announced(failing: Path) -> None:
+    done = ors_env("serve", "no_tool", "--port", "0", ORS_ENVS_PATH=str(failing))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("ors-env: Environment 'no_tool' has no tools defined.")
+
+
+def test_one_that_fails_does_not_hide_the_others(failing: Path) -> None:
+    done = ors_env("list", ORS_ENVS_PATH=str(failing))
+    assert (done.returncode, done.stderr.count("\n")) == (1, len({*SPLITS, "no_tool"})), done.stderr
+    assert "echo\n  Say the word" in done.stdout
+    assert f"no_key cannot be loaded: {failing}/no_key/environment.py:7: KeyError: 'splits'\n" in done.stderr
+
+
+def test_what_nobody_foresaw_is_one_line_too(checkout: Checkout) -> None:
+    (checkout.path / "envs" / "reloading.py").write_text("1 / 0\n")
+    done = ors_env("serve", "echo", "--reload", cwd=checkout.path)
+    told = "ors-env: ZeroDivisionError: division by zero (reloading.py:1; --debug shows the traceback)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+    assert "Traceback" in ors_env("serve", "echo", "--reload", "--debug", cwd=checkout.path).stderr
 
 
 @pytest.mark.parametrize("verb", [[], ["list"], ["serve"], ["new"], ["check"], ["push"]])
