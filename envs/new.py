@@ -16,7 +16,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _LONGEST = 40
 # First parts of the paths that a server answers itself: an environment of that name could not be reached.
 _PATHS = {
-    *("health", "ready", "version", "metrics", "ping", "create", "delete", "create_session", "delete_session"),
+    *catalog.OWN_PATHS,
+    *("health", "version", "ping", "create", "delete", "create_session", "delete_session"),
     *("list_environments", "docs", "redoc", "static", "mcp"),
 }
 

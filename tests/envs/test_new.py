@@ -14,6 +14,7 @@ import httpx
 import pytest
 import yaml
 
+from envs import card
 from tests.envs.conftest import Checkout
 from tests.servers import free_port, running, variables
 
@@ -76,6 +77,11 @@ def test_its_readme_is_a_space_card(project: Path) -> None:
     assert "$" not in text
 
 
+def test_a_name_that_yaml_knows_is_still_a_title(project: Path, tmp_path: Path) -> None:
+    assert ors_env(project, "new", "on", "--into", str(tmp_path)).returncode == 0
+    assert card.read(tmp_path / "on").matter["title"] == "On"
+
+
 def test_its_code_keeps_the_house_rules(project: Path) -> None:
     home = project / "envs/word_count"
     for command in (
@@ -103,6 +109,8 @@ def test_it_is_listed_with_what_it_is(project: Path) -> None:
         ("class", "a word of Python"),
         ("match", "a word of Python"),
         ("health", "servers use the path /health"),
+        ("page", "servers use the path /page"),
+        ("ready", "servers use the path /ready"),
         ("server", "envs/ has something else of that name"),
         ("cli", "envs/ has something else of that name"),
         ("echo", "there is an environment 'echo' already"),
