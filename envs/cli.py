@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -23,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Read by the SDK when it is imported: no question to a package index, no line a request.
     os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
     os.environ.setdefault("OPENREWARD_LOG_LEVEL", "WARNING")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is no reason to end
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status: int = arguments.run(arguments)
     except KeyboardInterrupt:  # before a server is up; one that runs ends in its own good order

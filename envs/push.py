@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +17,12 @@ from huggingface_hub import HfApi, constants, get_token
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from envs import space
+from envs import catalog, space
 
 KEY_VARIABLE = "ENV_API_KEY"
 _POLL_SECONDS = 2.0
 _LOG_LINES = 20
+_SHOWN_PATHS = 20
 _FAILED = {"BUILD_ERROR", "RUNTIME_ERROR", "CONFIG_ERROR", "NO_APP_FILE", "DELETING"}
 _STOPPED = {"PAUSED", "STOPPED"}
 
@@ -50,22 +53,41 @@ class Push:
 
 
 def dry_run(name: str, repo: str) -> int:
-    """Write the Space's folder to `build/space/NAME` and show what would go.
+    """Write the Space's folder to `build/space/NAME`, with a list of its files beside it, and show what would go.
+
+    What an earlier dry run wrote there is replaced.
 
     Raises:
-        PushError: the folder exists and holds something else.
+        PushError: the folder holds something else, or cannot be written.
         envs.space.SpaceError: the folder cannot be made.
     """
     target = Path("build", "space", name)
-    if target.exists() and any(target.iterdir()):
-        raise PushError(f"{target} is not empty; remove it first")
-    target.mkdir(parents=True, exist_ok=True)
-    left_out = space.lay_out(name, target)
+    written = target.with_name(f"{name}.txt")
+    try:
+        _clear(target, written)
+        target.mkdir(parents=True)
+        left_out = space.lay_out(name, target)
+        written.write_text(
+            "".join(f"{file}\n" for file in space.files(target)), encoding="utf-8", errors="surrogateescape"
+        )
+    except OSError as error:
+        raise PushError(f"{target} cannot be written: {(error.strerror or str(error)).lower()}") from error
     print(f"would go to {constants.ENDPOINT}/spaces/{repo}, from {target}:")
     for file in space.files(target):
         print(f"  {file}")
-    _tell_left_out(left_out)
+    _tell_left_out(name, left_out)
     return 0
+
+
+def _clear(target: Path, written: Path) -> None:
+    """Take away what an earlier dry run wrote, and nothing else."""
+    if not target.is_dir():
+        return
+    own = written.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if written.is_file() else []
+    strange = sorted(set(space.files(target)) - set(own))
+    if strange:
+        raise PushError(f"{target} holds something else ({strange[0]}); remove it first")
+    shutil.rmtree(target)
 
 
 def run(name: str, repo: str, *, private: bool, with_key: bool, wait: float) -> int:
@@ -89,7 +111,7 @@ def run(name: str, repo: str, *, private: bool, with_key: bool, wait: float) -> 
     api = HfApi(token=token)
     with tempfile.TemporaryDirectory() as folder, _explained(push):
         left_out = space.lay_out(name, Path(folder))
-        _tell_left_out(left_out)
+        _tell_left_out(name, left_out)
         _upload(api, push, Path(folder))
     host = _await_running(api, push)
     _await_health(push, host)
@@ -194,9 +216,13 @@ def _page(api: HfApi, push: Push) -> str:
     return f"{api.endpoint}/spaces/{push.repo}"
 
 
-def _tell_left_out(files: list[str]) -> None:
-    if files:
-        print(f"left out, because they may be secret: {', '.join(files)}")
+def _tell_left_out(name: str, left_out: Mapping[str, Sequence[str]]) -> None:
+    for reason, paths in left_out.items():
+        more = f" and {len(paths) - _SHOWN_PATHS:,} more" if len(paths) > _SHOWN_PATHS else ""
+        print(f"left out of {name}, {reason}: {', '.join(paths[:_SHOWN_PATHS])}{more}")
+    card = catalog.card(name)
+    if card.problem:
+        print(f"ors-env: warning: {card.problem}", file=sys.stderr)
 
 
 def _tell_lines(push: Push, host: str) -> None:

@@ -28,7 +28,25 @@ NEEDED = {
     "envs/__init__.py",
     "envs/cli.py",
     "envs/catalog.py",
+    "envs/card.py",
+    "envs/listing.py",
+    "envs/serving.py",
 }
+SECRETS = (
+    *(
+        "prod.env",
+        "server.PEM",
+        "secret.json",
+        "Credentials.json",
+        "hf_token",
+        "token.txt",
+        "api_key.txt",
+        "ApiKey.json",
+    ),
+    *("service-account.json", "password.txt", "keystore.jks", "my_id_rsa", "dump.sqlite3", "data/Tokens.csv"),
+)
+STRANGERS = ("app.py~", "cache/a", "venv/lib/a.py", "test_extra.py")
+GOES = ("notes.txt", "monkeys.json", "tokenizer.json", "test_cases.py", "data/world.sqlite3")
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +64,23 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in ("pyproject.toml", "constraints.txt", "Dockerfile.env"):
         shutil.copy(ROOT / file, path)
     home = path / "envs" / "echo"
-    for file in (".env", "server.key", "credentials.json", "test_echo.py", "notes.txt"):
+    for file in (*SECRETS, *STRANGERS, *GOES, ".env", "server.key", "credentials.json", "test_echo.py", "env/lib/a.py"):
+        (home / file).parent.mkdir(parents=True, exist_ok=True)
         (home / file).write_text("private")
+    (home / "targets.py").write_text(f"{(home / 'targets.py').read_text()}\nfrom . import test_cases\n")
     (home / "__pycache__").mkdir()
     (home / "__pycache__" / "x.pyc").touch()
     (home / "outside").symlink_to("/etc/hostname")
-    (path / "envs" / "chess").mkdir()
-    (path / "envs" / "chess" / "environment.py").write_text("private")
+    for file in (
+        "chess/environment.py",
+        "draft_env/tasks.py",
+        "scratch/notes.txt",
+        "prod.env",
+        "todo.txt",
+        "shared.py",
+    ):
+        (path / "envs" / file).parent.mkdir(exist_ok=True)
+        (path / "envs" / file).write_text("private")
     return path
 
 
@@ -119,17 +147,46 @@ def test_a_space_is_made_sent_and_told_how_to_train_on(pusher: Pusher) -> None:
 def test_only_what_the_image_needs_is_sent(pusher: Pusher) -> None:
     done = pusher.push("echo", "--space", "ada/files")
     files = pusher.committed()
-    assert set(files) >= NEEDED
-    assert {"envs/echo/environment.py", "envs/echo/targets.py", "envs/echo/notes.txt", "envs/server/app.py"} <= set(
-        files
-    )
-    assert not [file for file in files if file.startswith(("envs/chess", "envs/check", "envs/templates"))]
-    assert not {"envs/push.py", "envs/new.py", "envs/space.py", "envs/reloading.py", "envs/echo/test_echo.py"} & set(
-        files
-    )
-    assert not [file for file in files if "/." in file or file.startswith(".") or file.endswith((".key", ".pyc"))]
-    assert not {"envs/echo/credentials.json", "envs/echo/outside"} & set(files)
-    assert "left out, because they may be secret: .env, credentials.json, server.key" in done.stdout
+    own = {f"envs/echo/{file}" for file in ("__init__.py", "environment.py", "targets.py", "README.md", *GOES)}
+    assert {file for file in files if not file.startswith("envs/server/")} == NEEDED | own
+    server = {f"envs/server/{file.name}" for file in (ROOT / "envs" / "server").glob("*.py")}
+    page = {f"envs/server/static/{file.name}" for file in (ROOT / "envs" / "server" / "static").iterdir()}
+    assert {file for file in files if file.startswith("envs/server/")} == server | page
+    told = done.stdout.splitlines()
+    secrets = {".env", "credentials.json", "server.key", "env/", *SECRETS}
+    assert f"left out of echo, may be secret: {', '.join(sorted(secrets))}" in told
+    assert "left out of echo, caches and copies: __pycache__/, app.py~, cache/, venv/" in told
+    assert "left out of echo, links, which may lead elsewhere: outside" in told
+    assert "left out of echo, tests that nothing imports: test_echo.py, test_extra.py" in told
+
+
+def test_where_git_knows_the_environment_it_says_what_goes(pusher: Pusher, tmp_path: Path) -> None:
+    home = tmp_path / "real_home"
+    shutil.copytree(ROOT / "envs" / "echo", home, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("answer_key.json", "keys/a.txt", "server.pem", ".env", "untracked.txt", "scratch/b.txt"):
+        (home / file).parent.mkdir(exist_ok=True)
+        (home / file).write_text("private")
+    tracked = ["*.py", "README.md", "answer_key.json", "keys", "server.pem", ".env"]
+    for command in (["init", "-q"], ["add", "--", *tracked]):
+        subprocess.run(["git", "-C", str(home), *command], check=True)
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "linked").symlink_to(home)
+    done = pusher.push("linked", "--space", "ada/x", "--dry-run", ORS_ENVS_PATH=str(tmp_path / "envs"))
+    assert done.returncode == 0, done.stderr
+    sent = {line.strip() for line in done.stdout.splitlines() if line.startswith("  envs/linked/")}
+    names = ("__init__.py", "environment.py", "targets.py", "README.md", "answer_key.json", "keys/a.txt")
+    assert sent == {f"envs/linked/{name}" for name in names}
+    told = done.stdout.splitlines()
+    assert "left out of linked, may be secret: .env, .git/, server.pem" in told
+    assert "left out of linked, not tracked by git: scratch/, untracked.txt" in told
+
+
+def test_an_environment_whose_code_cannot_go_is_refused(pusher: Pusher, tmp_path: Path) -> None:
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "environment.py").symlink_to(ROOT / "envs" / "echo" / "environment.py")
+    done = pusher.push("odd", "--space", "ada/x", "--dry-run", ORS_ENVS_PATH=str(tmp_path))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "environment.py cannot go to a Space: links, which may lead elsewhere" in done.stderr
 
 
 def test_the_recipe_is_the_images_own_with_the_spaces_defaults(pusher: Pusher) -> None:
@@ -206,8 +263,16 @@ def test_a_dry_run_writes_the_folder_and_sends_nothing(pusher: Pusher) -> None:
     folder = pusher.project / "build" / "space" / "echo"
     shown = {line.strip() for line in done.stdout.splitlines() if line.startswith("  ")}
     assert NEEDED <= shown == {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    (pusher.project / "envs" / "echo" / "notes.txt").rename(pusher.project / "envs" / "echo" / "remarks.txt")
     again = pusher.push("echo", "--space", "ada/dry", "--dry-run")
-    assert (again.returncode, "is not empty; remove it first" in again.stderr) == (1, True)
+    (pusher.project / "envs" / "echo" / "remarks.txt").rename(pusher.project / "envs" / "echo" / "notes.txt")
+    assert (again.returncode, again.stderr) == (0, "")
+    home = folder / "envs" / "echo"
+    assert ((home / "notes.txt").exists(), (home / "remarks.txt").exists()) == (False, True)
+    (folder / "mine.txt").write_text("keep")
+    third = pusher.push("echo", "--space", "ada/dry", "--dry-run")
+    assert (third.returncode, "holds something else (mine.txt); remove it first" in third.stderr) == (1, True)
+    assert (folder / "mine.txt").read_text() == "keep"
 
 
 @pytest.mark.parametrize(
