@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 from jsonschema.protocols import Validator
+from referencing.jsonschema import EMPTY_REGISTRY
 
 TEXT = "ors-check"
 _WAITS = ("seconds", "delay", "duration", "sleep", "wait")
@@ -20,6 +21,9 @@ _FORMATS = {
     "ipv4": "127.0.0.1",
 }
 _DEEPEST = 8
+# One call's arguments, however many and however long a schema asks them to be.
+_MOST_PARTS = 1_000
+_LONGEST_TEXT = 100_000
 
 Schema = Mapping[str, Any]
 Arguments = dict[str, Any]
@@ -35,8 +39,24 @@ def valid(schema: Schema | None, text: str = TEXT, number: float = 0) -> Argumen
     """
     if not schema:
         return {}
-    made = _Maker(schema, text, number).make(schema, 0)
+    if problem(schema):
+        return None
+    try:
+        made = _Maker(schema, text, number).make(schema, 0)
+    except Exception:  # valid, and beyond this generator: a number that overflows, a reference to what is no schema
+        return None
     return made if isinstance(made, dict) and accepts(schema, made) else None
+
+
+def problem(schema: Schema) -> str:
+    """Return what makes a schema invalid JSON Schema, "" where nothing does."""
+    try:
+        _draft(schema).check_schema(dict(schema))
+    except jsonschema.SchemaError as error:
+        return f"{error.json_path}: {error.message}"
+    except Exception as error:  # what the library raises for a $schema that is no name, or for too deep a schema
+        return f"cannot be read: {type(error).__name__}: {error}"
+    return ""
 
 
 def with_text(schema: Schema | None, text: str) -> Iterator[Arguments]:
@@ -89,8 +109,12 @@ def accepts(schema: Schema, arguments: Arguments) -> bool:
 
 def validator(schema: Schema) -> Validator:
     """Return a validator of the draft that the schema names, 2020-12 where it names none."""
-    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    return kind(schema)
+    # Known drafts only: by default a reference to another host, or to a file, would be fetched.
+    return _draft(schema)(schema, registry=EMPTY_REGISTRY)
+
+
+def _draft(schema: Schema) -> type[Validator]:
+    return jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
 
 
 def properties(schema: Schema) -> list[str]:
@@ -116,8 +140,12 @@ class _Maker:
         self._root = root
         self._text = text
         self._number = number
+        self._parts = 0
 
     def make(self, schema: Any, depth: int) -> Any:
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise ValueError("too many parts")
         if not isinstance(schema, Mapping) or depth > _DEEPEST:
             return self._text
         if "$ref" in schema:
@@ -148,7 +176,7 @@ class _Maker:
                 known = schema.get("properties", {})
                 return {name: self.make(known.get(name, {}), depth + 1) for name in schema.get("required", [])}
             case "array":
-                return [self.make(schema.get("items", {}), depth + 1) for _ in range(schema.get("minItems", 0))]
+                return [self.make(schema.get("items", {}), depth + 1) for _ in range(int(schema.get("minItems", 0)))]
             case "integer":
                 return int(self._bounded(schema, whole=True))
             case "number":
@@ -162,8 +190,10 @@ class _Maker:
     def _string(self, schema: Schema) -> str:
         if schema.get("format") in _FORMATS:
             return _FORMATS[schema["format"]]
-        text = self._text.ljust(schema.get("minLength", 0), "x")
-        return text[: schema.get("maxLength", len(text))]
+        if schema.get("minLength", 0) > _LONGEST_TEXT:
+            raise ValueError("too long a text")
+        text = self._text.ljust(int(schema.get("minLength", 0)), "x")
+        return text[: int(schema.get("maxLength", len(text)))]
 
     def _bounded(self, schema: Schema, *, whole: bool) -> float:
         step = schema.get("multipleOf", 1 if whole else 0.5)

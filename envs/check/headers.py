@@ -44,6 +44,18 @@ def parse(lines: Sequence[str], hf_token: str | None = None) -> dict[str, str]:
     return headers
 
 
+def key(text: str) -> str:
+    """Return an API key as it is sent, without white space round it.
+
+    Raises:
+        HeaderError: it is empty, or holds what a header cannot carry.
+    """
+    found = text.strip()
+    if not re.fullmatch(r"[\x20-\x7e]+", found):
+        raise HeaderError("the API key is empty, or holds characters that a header cannot carry; use printable ASCII")
+    return found
+
+
 def secrets(value: str) -> list[str]:
     """Return what of a header's value must not be shown: all of it, and what follows a scheme such as Bearer."""
     scheme, _, credentials = value.partition(" ")

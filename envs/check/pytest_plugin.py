@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from envs.check.rule import Rule
 
 # What the check needs is imported when a URL is given: the plugin is loaded by every run of pytest.
-_REPORT = pytest.StashKey["Report"]()
+_REPORT = pytest.StashKey["Report | NoReport"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,6 +79,8 @@ class RuleItem(pytest.Item):
             rule = self.rule
             told = [_told(result) for result in excinfo.value.results]
             return "\n".join([f"{rule.id} ({rule.level}): {rule.title}", rule.says, f"from: {rule.source}", *told])
+        if isinstance(excinfo.value, NoReport):
+            return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -93,14 +95,31 @@ class BrokenRule(Exception):
         self.results = results
 
 
-def _report(config: pytest.Config) -> Report:
-    """Return the report of the one check that all items of this process share."""
-    from envs.check.headers import parse
-    from envs.check.runner import run_check
+class NoReport(Exception):
+    """The check could not be made; the message is one line for a person."""
 
+
+def _report(config: pytest.Config) -> Report:
+    """Return the report of the one check that all items of this process share.
+
+    Raises:
+        NoReport: it could not be made, for all items alike.
+    """
     if _REPORT not in config.stash:
-        name = config.getoption("--ors-env")
-        config.stash[_REPORT] = asyncio.run(
+        config.stash[_REPORT] = _checked(config)
+    report = config.stash[_REPORT]
+    if isinstance(report, NoReport):
+        raise report
+    return report
+
+
+def _checked(config: pytest.Config) -> Report | NoReport:
+    from envs.check.headers import HeaderError, parse
+    from envs.check.runner import CheckError, run_check
+
+    name = config.getoption("--ors-env")
+    try:
+        return asyncio.run(
             run_check(
                 config.getoption("--ors-url"),
                 environments=[name] if name else None,
@@ -108,7 +127,8 @@ def _report(config: pytest.Config) -> Report:
                 headers=parse(config.getoption("--ors-header")),
             )
         )
-    return config.stash[_REPORT]
+    except (CheckError, HeaderError) as error:
+        return NoReport(str(error))
 
 
 def _told(result: Result) -> str:

@@ -46,6 +46,12 @@ class NotSeen(Exception):
     """The rule could not be tried on this server; the message says why."""
 
 
+def printable(text: str) -> str:
+    """Return a text as one line of characters that a terminal shows and every encoding has a way for."""
+    line = " ".join(text.splitlines())
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in line)
+
+
 Check = Callable[["Subject", "Survey"], Awaitable[Evidence]]
 
 

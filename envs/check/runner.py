@@ -9,16 +9,20 @@ import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
+import httpx2
+
+from envs.check.headers import HeaderError, key
 from envs.check.limits import Limits
 from envs.check.report import Report, Result, name_of
-from envs.check.rule import OLDEST, Evidence, Failed, NotSeen, Rule, Status, Version
+from envs.check.rule import OLDEST, Evidence, Failed, NotSeen, Rule, Status, Version, printable
 from envs.check.rules import RULES
-from envs.check.subject import Subject
+from envs.check.subject import Subject, can_be_asked_for
 from envs.check.survey import Survey, survey
-from envs.check.wire import Wire
+from envs.check.wire import Wire, last_evidence
 
 _CLOSING_SECONDS = 15.0
 _NEWEST: Version = (2**31,)
+_SHOWN = 1_000  # what a rule says, with an answer that is shortened already
 
 
 class CheckError(Exception):
@@ -43,14 +47,18 @@ async def run_check(
         headers: sent with every request, to this server and no other; their values are never in the report.
 
     Raises:
-        CheckError: the URL is none or its password is at odds with the headers, nothing answers there, or it lacks an
-            environment that was asked for.
+        CheckError: the URL is none or its password is at odds with the headers, the key cannot be sent, nothing answers
+            there, or it lacks an environment that was asked for.
     """
-    if not re.match(r"https?://[^/]", url):
-        raise CheckError(f"{url!r} is no URL; give one such as http://127.0.0.1:8000")
+    if not _is_url(url):
+        shown = printable(url.rpartition("@")[2])  # before the "@" may be a password
+        raise CheckError(f"{shown!r} is no URL; give one such as http://127.0.0.1:8000")
     if headers and "@" in urlsplit(url).netloc and any(name.lower() == "authorization" for name in headers):
         raise CheckError("the URL holds a password and a header is Authorization: only one can be sent")
-    wire = Wire(url, api_key, limits or Limits(), headers)
+    try:
+        wire = Wire(url, None if api_key is None else key(api_key), limits or Limits(), headers)
+    except HeaderError as error:
+        raise CheckError(str(error)) from error
     check = _Check(wire, rules)
     try:
         return await check.run(environments)
@@ -83,7 +91,7 @@ class _Check:
                 results += await self._environment(subject, own)
             else:
                 results += [Result(rule, "", "not seen", None, nothing.problem, 0.0) for rule in own]
-        return Report(self._wire.url, version, tuple(names), tuple(results))
+        return Report(self._wire.url, self._wire.clean(version), tuple(names), tuple(results))
 
     async def close(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -101,8 +109,12 @@ class _Check:
         except Failed as error:
             raise CheckError(f"{self._wire.url}: {error.evidence.got}") from error
         if 300 <= answer.status < 400 and (elsewhere := answer.headers.get("location", "")).startswith("http"):
-            raise CheckError(f"{self._wire.url} leads to {elsewhere.removesuffix('/health')}: check that URL")
-        listed = await self._wire.request("GET", "/list_environments")
+            leads = self._wire.clean(elsewhere.removesuffix("/health"))
+            raise CheckError(f"{self._wire.url} leads to {leads}: check that URL")
+        try:
+            listed = await self._wire.request("GET", "/list_environments")
+        except Failed:  # ORS-003 says so
+            return
         if listed.status in (401, 403):
             hint = "refuses the key"
             if self._wire.api_key is None:
@@ -120,12 +132,12 @@ class _Check:
     async def _names(self, asked: Sequence[str] | None) -> list[str]:
         with contextlib.suppress(Failed):
             found = (await self._wire.request("GET", "/list_environments")).json()
-            listed = (
-                list(dict.fromkeys(name for name in found if isinstance(name, str))) if isinstance(found, list) else []
-            )
+            strings = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+            listed = [name for name in dict.fromkeys(strings) if can_be_asked_for(name)]
             unknown = [name for name in asked or [] if listed and name.lower() not in [one.lower() for one in listed]]
             if unknown:
-                raise CheckError(f"{self._wire.url} has no environment {unknown[0]!r}; it has: {', '.join(listed)}")
+                has = self._wire.clean(", ".join(listed))
+                raise CheckError(f"{self._wire.url} has no environment {unknown[0]!r}; it has: {has}")
             return list(asked) if asked else listed
         return list(asked or [])
 
@@ -154,6 +166,7 @@ class _Check:
         if self._left() <= 0:
             late = Evidence("nothing", f"the {self._wire.limits.total:g} s of the whole check are over")
             return Result(rule, subject.name if named else "", "failed", late, "", 0.0)
+        before = last_evidence()
         evidence: Evidence | None = None
         status: Status = "passed"
         reason = ""
@@ -161,24 +174,44 @@ class _Check:
             async with asyncio.timeout(min(self._wire.limits.rule, self._left())):
                 evidence = await rule.check(subject, known)
         except NotSeen as absent:
-            status, reason = "not seen", str(absent)
-        except Failed as failure:
-            evidence, status = failure.evidence, "failed"
-            since = max(rule.since, failure.since)
-            if self._band < since:
-                status, reason = "older", f"servers keep this rule from {name_of(since)} on"
+            status, reason = "not seen", self._wire.clean(str(absent))
         except TimeoutError:
             status, evidence = (
                 "failed",
                 Evidence("several requests", f"no end within {time.monotonic() - started:.0f} s"),
             )
+        except Exception as error:
+            failure = error if isinstance(error, Failed) else _unforeseen(error, before)
+            evidence, status = failure.evidence, "failed"
+            since = max(rule.since, failure.since)
+            if self._band < since:
+                status, reason = "older", f"servers keep this rule from {name_of(since)} on"
+        if evidence is not None:
+            evidence = Evidence(*(self._wire.clean(text, _SHOWN) for text in (evidence.sent, evidence.got)))
         return Result(rule, subject.name if named else "", status, evidence, reason, time.monotonic() - started)
 
     def _left(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
 
 
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        httpx2.URL(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except (ValueError, httpx2.InvalidURL):  # half a bracket, a port that is none
+        return False
+
+
+def _unforeseen(error: Exception, before: Evidence | None) -> Failed:
+    """Return the failure for an answer that a rule cannot even read."""
+    last = last_evidence()
+    if last is None or last is before:
+        last = Evidence("several requests", "answers")
+    return Failed(last.sent, f"{last.got} (reading it ended in {type(error).__name__}: {error})")
+
+
 def _parse(version: str) -> Version:
     """Return a version as numbers; one that cannot be read counts as new, so that it is judged by all rules."""
-    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)(?!\d)", version)
     return tuple(int(part) for part in match[1].split(".")) if match else _NEWEST

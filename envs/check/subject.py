@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import re
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envs.check.rule import Failed, NotSeen
-from envs.check.wire import Exchange, Stream, Wire
+from envs.check.wire import Exchange, Stream, Wire, decoded
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,7 @@ class Call:
     @property
     def outcome(self) -> dict[str, Any]:
         """The result as an object, {} where the server sent none."""
-        try:
-            found = json.loads(self.stream.result)
-        except ValueError:
-            return {}
+        found = decoded(self.stream.result)
         return found if isinstance(found, dict) else {}
 
     @property
@@ -61,6 +58,19 @@ class Call:
     @property
     def text(self) -> str:
         return text_of(self.output.get("blocks"))
+
+
+def is_session_id(text: str) -> bool:
+    """Tell whether a text can be sent in the header X-Session-ID."""
+    return re.fullmatch(r"[\x21-\x7e]+", text) is not None
+
+
+def can_be_asked_for(name: str) -> bool:
+    """Tell whether a name can be a part of a path: JSON can spell what is no text, half a character."""
+    try:
+        return bool(quote(name, safe=""))
+    except UnicodeEncodeError:
+        return False
 
 
 def text_of(blocks: Any) -> str:
@@ -177,10 +187,10 @@ class Subject:
     async def closing(self) -> AsyncIterator[str]:
         """Give a session id and delete its session at the end, whether or not one was opened.
 
-        The id is the server's, one of our own where /create_session gives none (ORS-020 says so).
+        The id is the server's, one of our own where /create_session gives none that can be used (ORS-020 says so).
         """
-        given = (await self.wire.stream("/create_session")).task_id
-        sid = given.strip() if given and given.strip() else str(uuid.uuid4())
+        given = ((await self.wire.stream("/create_session")).task_id or "").strip()
+        sid = given if is_session_id(given) else str(uuid.uuid4())
         try:
             yield sid
         finally:

@@ -30,6 +30,7 @@ class Survey:
         ending: a call that ends the episode.
         echoing: a tool whose result repeats the text of its argument, with a function from text to arguments.
         slow: a tool that waits as long as it is told.
+        unreadable: tools with a schema that no arguments can be made from.
         problem: why no session could be opened.
     """
 
@@ -40,7 +41,13 @@ class Survey:
     ending: Chosen | None = None
     echoing: tuple[str, dict[str, Any], str] | None = None
     slow: Chosen | None = None
+    unreadable: list[str] = field(default_factory=list)
     problem: str = ""
+
+    @property
+    def unmade(self) -> str:
+        """What to say besides where a call would have been needed; "" where arguments could be made for every tool."""
+        return f"; no arguments can be made for {', '.join(self.unreadable)}" if self.unreadable else ""
 
     def need_plain(self) -> Chosen:
         """Return a working call, ending ones included.
@@ -50,7 +57,7 @@ class Survey:
         """
         chosen = self.plain or self.ending
         if chosen is None:
-            raise NotSeen(self.problem or "no tool call made from the schemas gave a result")
+            raise NotSeen(self.problem or f"no tool call made from the schemas gave a result{self.unmade}")
         return chosen
 
     def need_ending(self) -> Chosen:
@@ -60,7 +67,7 @@ class Survey:
             NotSeen: none was found.
         """
         if self.ending is None:
-            raise NotSeen(self.problem or f"none of {len(self.calls)} tool calls ended the episode")
+            raise NotSeen(self.problem or f"none of {len(self.calls)} tool calls ended the episode{self.unmade}")
         return self.ending
 
 
@@ -72,6 +79,8 @@ async def survey(subject: Subject) -> Survey:
         await _Explorer(subject, task, found).run()
     except (Failed, NotSeen) as error:
         found.problem = str(error)
+    except Exception as error:  # an answer of a form that nobody foresaw
+        found.problem = f"looking at its tools ended in {type(error).__name__}: {error}"
     return found
 
 
@@ -112,12 +121,16 @@ class _Explorer:
                 break
         if not isinstance(listed, dict):
             return
-        for tool in [tool for tool in listed.get("tools") or [] if isinstance(tool, dict)][:_MOST_TOOLS]:
-            schema = tool.get("input_schema")
-            self._found.tools[str(tool.get("name"))] = schema if isinstance(schema, dict) else None
+        tools = listed.get("tools") if isinstance(listed.get("tools"), list) else []
+        for tool in [tool for tool in tools or [] if isinstance(tool, dict)][:_MOST_TOOLS]:
+            name, schema = str(tool.get("name")), tool.get("input_schema")
+            self._found.tools[name] = schema if isinstance(schema, dict) else None
+            if arguments.valid(self._found.tools[name]) is None:
+                self._found.unreadable.append(name)
         terminal = listed.get("terminal_tool")
         if isinstance(terminal, dict) and isinstance(terminal.get("name"), str):
-            self._found.terminal = (terminal["name"], terminal.get("arg"))
+            argument = terminal.get("arg")
+            self._found.terminal = (terminal["name"], argument if isinstance(argument, str) else None)
 
     def _candidates(self) -> Iterator[Chosen]:
         for tool, schema in self._found.tools.items():

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import httpx2
 
 from envs.check.headers import secrets
 from envs.check.limits import Limits
-from envs.check.rule import Evidence, Failed
+from envs.check.rule import Evidence, Failed, printable
 from envs.check.sse import Event, Parser
 
 _SHOWN = 400
 _LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0"}
 _ENDINGS = {"end", "error"}
+
+
+# What the request that a task sent last was, and what came back: the evidence where reading an answer fails.
+_last: ContextVar[Evidence | None] = ContextVar("last", default=None)
+
+
+def last_evidence() -> Evidence | None:
+    """Return the last exchange of the running task."""
+    return _last.get()
+
+
+def decoded(text: str | bytes) -> Any:
+    """Return what a JSON text says, None where it is no JSON, or deeper than can be read."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -35,10 +54,7 @@ class Exchange:
 
     def json(self) -> Any:
         """Return the body as JSON, None where it is no JSON."""
-        try:
-            return json.loads(self.body)
-        except ValueError:
-            return None
+        return decoded(self.body)
 
     @property
     def evidence(self) -> Evidence:
@@ -87,9 +103,9 @@ class Wire:
         parts = urlsplit(url)
         # What is between "//" and "@" is a password: it is sent, never shown.
         self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
-        hidden = [secret for value in (headers or {}).values() for secret in secrets(value)]
-        # The longest first: one may be a part of another.
-        self._secrets = sorted(filter(None, (api_key, parts.password, *hidden)), key=len, reverse=True)
+        self._secrets = _spellings(
+            [api_key or "", *_of_url(parts), *(one for value in (headers or {}).values() for one in secrets(value))]
+        )
         self._client = httpx2.AsyncClient(
             base_url=url.rstrip("/"),
             timeout=limits.answer,
@@ -123,6 +139,7 @@ class Wire:
             Failed: no answer in time, or one that is too large.
         """
         sent = self._sent(method, path, body, raw)
+        _last.set(Evidence(sent, "nothing"))
         try:
             async with (
                 asyncio.timeout(self.limits.answer),
@@ -132,8 +149,9 @@ class Wire:
             ):
                 received = await self._read(response, sent)
         except (httpx2.HTTPError, TimeoutError) as error:
-            raise Failed(sent, self._clean(f"no answer: {_reason(error, self.limits.answer)}")) from error
-        got = self._clean(f"{response.status_code} {_text(received)}".rstrip())
+            raise Failed(sent, self.clean(f"no answer: {_reason(error, self.limits.answer)}")) from error
+        got = self.clean(f"{response.status_code} {_text(received)}".rstrip())
+        _last.set(Evidence(sent, got))
         return Exchange(sent, response.status_code, response.headers, received, got)
 
     async def stream(
@@ -151,6 +169,7 @@ class Wire:
             Failed: the connection broke, or the answer is too large.
         """
         sent = self._sent("POST", path, body, None)
+        _last.set(Evidence(sent, "nothing"))
         parser, events, received = Parser(), list[Event](), bytearray()
         started = last = time.monotonic()
         silence, status, headers = 0.0, 0, httpx2.Headers()
@@ -177,14 +196,16 @@ class Wire:
                         if any(event.name in _ENDINGS for event in events):
                             break
         except httpx2.HTTPError as error:
-            raise Failed(sent, self._clean(f"the stream broke: {_reason(error, 0)}")) from error
+            raise Failed(sent, self.clean(f"the stream broke: {_reason(error, 0)}")) from error
         finished = time.monotonic()
+        got = self.clean(_shown(status, events, received))
+        _last.set(Evidence(sent, got))
         return Stream(
             sent,
             status,
             headers,
             bytes(received),
-            self._clean(_shown(status, events, received)),
+            got,
             tuple(events),
             parser.comments,
             max(silence, finished - last),
@@ -211,13 +232,29 @@ class Wire:
 
     def _sent(self, method: str, path: str, body: Any, raw: bytes | None) -> str:
         shown = raw.decode() if raw is not None else "" if body is None else json.dumps(body, ensure_ascii=False)
-        return self._clean(f"{method} {path} {shown}".rstrip())
+        return self.clean(f"{method} {path} {shown}".rstrip())
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str, shown: int = _SHOWN) -> str:
+        """Return a text as one short line without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        text = " ".join(text.splitlines())
-        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+        length = len(text)
+        return printable(text) if length <= shown else f"{printable(text[:shown])}… ({length:,} characters)"
+
+
+def _of_url(parts: SplitResult) -> list[str]:
+    """Return a URL's password, as it stands there and as it is sent."""
+    if parts.password is None:
+        return []
+    password = unquote(parts.password)
+    basic = base64.b64encode(f"{unquote(parts.username or '')}:{password}".encode()).decode()
+    return [parts.password, password, basic]
+
+
+def _spellings(found: Iterable[str]) -> list[str]:
+    """Return secrets as they may come back, in JSON too, the longest first: one may be a part of another."""
+    spelled = {spelling for one in found if one for spelling in (one, json.dumps(one)[1:-1])}
+    return sorted(spelled, key=len, reverse=True)
 
 
 def _content(body: Any, raw: bytes | None) -> bytes | None:

@@ -261,6 +261,15 @@ def stuck() -> Fault:
     return fault
 
 
+def hangs_at_its_list() -> Fault:
+    async def fault(request: Request, forward: Forward) -> Response | None:
+        if request.path == "/list_environments":
+            await asyncio.Event().wait()
+        return None
+
+    return fault
+
+
 def tells_the_key() -> Fault:
     async def fault(request: Request, forward: Forward) -> Response | None:
         return answer({"status": "ok", "headers": request.headers}) if request.path == "/health" else None
@@ -268,8 +277,47 @@ def tells_the_key() -> Fault:
     return fault
 
 
+def too_deep() -> Fault:
+    async def fault(request: Request, forward: Forward) -> Response | None:
+        return Response(200, b"[" * 100_000) if request.path == f"{ENV}/prompt" else None
+
+    return fault
+
+
+def odd_session_id() -> Fault:
+    async def fault(request: Request, forward: Forward) -> Response | None:
+        return stream(("task_id", "s中"), ("end", "")) if request.path == "/create_session" else None
+
+    return fault
+
+
+# Answers of a form that nobody foresees, with the rules that they break.
+MALFORMED: dict[str, tuple[Callable[[], Fault], set[str]]] = {
+    "schema": (
+        another_tool({"type": "object", "properties": {"n": {"multipleOf": 0}}, "required": ["n"]}),
+        {"ORS-006"},
+    ),
+    "schemas-name": (another_tool({"$schema": 5, "required": True}), {"ORS-006"}),
+    "tools": (on(f"{ENV}/tools", lambda body: {"tools": 5, "terminal_tool": 5}, "GET"), {"ORS-005", "ORS-009"}),
+    "tools-name": (
+        on(f"{ENV}/task_tools", lambda body: {"tools": [{"name": ["a"]}]}, "GET"),
+        {"ORS-029", "ORS-040"},
+    ),
+    "depth": (too_deep, {"ORS-027"}),
+    "reward": (outputs(reward=lambda reward: 10**400), {"ORS-044"}),
+    "session-id": (odd_session_id, {"ORS-020"}),
+    "name": (on("/list_environments", lambda names: [*names, "\ud800"], "GET"), {"ORS-003"}),
+    "version": (on("/version", lambda body: {"version": "1" * 5_000}, "GET"), set()),
+    "count": (on(f"{ENV}/num_tasks", lambda body: {"num_tasks": 10**400}), set()),
+    "split": (on(f"{ENV}/splits", lambda splits: [{"name": "\udc80\x1b[2J", "type": "train"}], "GET"), {"ORS-011"}),
+}
 # Faults that are not about one rule, for tests of the check itself.
-FAULTS_BESIDES: dict[str, Callable[[], Fault]] = {"stuck": stuck, "tells-the-key": tells_the_key}
+FAULTS_BESIDES: dict[str, Callable[[], Fault]] = {
+    "stuck": stuck,
+    "hangs-at-its-list": hangs_at_its_list,
+    "tells-the-key": tells_the_key,
+    **{f"malformed-{name}": fault for name, (fault, _) in MALFORMED.items()},
+}
 
 
 async def _untouched(request: Request, forward: Forward) -> Response | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import signal
 import socket
@@ -18,9 +19,12 @@ import pytest
 from envs import catalog
 from envs.check.limits import Limits
 from envs.check.report import Report
+from envs.check.rule import Evidence, rule
 from envs.check.rules import RULES
 from envs.check.runner import CheckError, run_check
-from tests.envs.faults import FAULTS
+from envs.check.subject import Subject
+from envs.check.survey import Survey
+from tests.envs.faults import FAULTS, MALFORMED
 from tests.servers import ROOT, free_port, running, serve, variables
 
 HERE = Path(__file__).parent
@@ -92,12 +96,32 @@ def test_a_server_that_keeps_the_standard_shows_and_passes_every_rule(broken: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", sorted(FAULTS))
-def test_a_fault_fails_its_rule_and_no_other(broken: str, rule: str) -> None:
-    limits = SLOW if rule == "ORS-053" else QUICK
-    report = check(f"{broken}/{rule}", limits, api_key=KEY, environments=["conformance"])
-    assert rules(report, "failed") == {rule} | LINKED.get(rule, set()), report.as_text()
-    assert report.ok is (next(one for one in RULES if one.id == rule).level == "should")
+@pytest.mark.parametrize("id", sorted(FAULTS))
+def test_a_fault_fails_its_rule_and_no_other(broken: str, id: str) -> None:
+    limits = SLOW if id == "ORS-053" else QUICK
+    report = check(f"{broken}/{id}", limits, api_key=KEY, environments=["conformance"])
+    assert rules(report, "failed") == {id} | LINKED.get(id, set()), report.as_text()
+    assert report.ok is (next(one for one in RULES if one.id == id).level == "should")
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_an_answer_that_nobody_foresaw_is_a_failure_and_ends_no_check(broken: str, name: str) -> None:
+    report = check(f"{broken}/malformed-{name}", api_key=KEY, environments=["conformance"])
+    assert rules(report, "failed") == MALFORMED[name][1], report.as_text()
+    assert report.as_text().encode() and report.as_json().encode()
+    assert all(line.isprintable() for line in report.as_text().splitlines())
+
+
+def test_what_a_rule_cannot_read_is_its_evidence(broken: str) -> None:
+    @rule("ORS-900", "The number of chairs", "GET /health says how many chairs there are.", "nowhere", scope="server")
+    async def chairs(subject: Subject, survey: Survey) -> Evidence:
+        answer = await subject.wire.request("GET", "/health")
+        return Evidence(answer.sent, answer.json()["chairs"])
+
+    report = check(f"{broken}/none", api_key=KEY, environments=["conformance"], rules=[chairs])
+    (result,) = report.failures()
+    told = '200 {"status":"ok"} (reading it ended in KeyError: \'chairs\')'
+    assert result.evidence == Evidence("GET /health", told)
 
 
 def test_the_sdks_server_passes(plain: str) -> None:
@@ -218,6 +242,14 @@ def test_a_password_in_the_url_is_sent_and_never_shown(plain: str) -> None:
     assert "hunter2" not in report.as_json()
 
 
+def test_a_password_that_a_server_repeats_is_not_shown(broken: str) -> None:
+    url = broken.replace("//", "//user:hunter%402@")
+    told = check(f"{url}/tells-the-key", api_key=KEY).as_json()
+    sent = base64.b64encode(b"user:hunter@2").decode()
+    assert "Basic ***" in told
+    assert not [secret for secret in (sent, "hunter@2", "hunter%402") if secret in told]
+
+
 @pytest.mark.parametrize(
     ("path", "more", "message"),
     [
@@ -235,10 +267,35 @@ def test_a_check_that_cannot_be_made_says_why(broken: str, path: str, more: dict
         check(f"{broken}{path}", **more)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://127.0.0.1", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("127.0.0.1:8000", "ftp://127.0.0.1", "http://", "http://127.0.0.1:99999", "http://127.0.0.1:abc"),
+        *("http://[::1", "http://127.0.0.1:8000\x07", "http://user:hunter2@[::1", "http://user:hunter2@host:abc"),
+    ],
+)
 def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(CheckError, match="is no URL"):
+    with pytest.raises(CheckError, match="is no URL") as refused:
         check(url)
+    assert str(refused.value).isprintable() and "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["secretключ", "secret\rkey", "", " \n"])
+def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(CheckError, match="the API key is empty, or holds characters that a header cannot") as refused:
+        check("http://127.0.0.1:9", api_key=key)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_line_end_after_the_key_is_no_part_of_it(broken: str) -> None:
+    done = _command(f"{broken}/none", "--api-key", f"{KEY}\r\n", "--env", "spoken")
+    assert (done.returncode, done.stderr, KEY in done.stdout) == (0, "", False)
+
+
+def test_a_server_that_hangs_at_its_list_is_reported(broken: str) -> None:
+    listing = [one for one in RULES if one.id == "ORS-003"]
+    report = check(f"{broken}/hangs-at-its-list", Limits(answer=2.0), api_key=KEY, rules=listing)
+    assert rules(report, "failed") == {"ORS-003"}
 
 
 def test_nothing_behind_the_url_is_said_in_one_line() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -100,6 +101,55 @@ def test_the_smallest_valid_arguments(schema: Any, expected: dict[str, Any]) -> 
 )  # fmt: skip
 def test_no_arguments_where_none_can_be_made(schema: Any) -> None:
     assert arguments.valid(schema) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"type": "integer", "multipleOf": 0}}, "required": ["a"]},
+        {"properties": {"a": {"type": "array", "minItems": "3"}}, "required": ["a"]},
+        {"properties": {"a": {"type": "number", "minimum": "1"}}, "required": ["a"]},
+        {"properties": {"a": {"enum": 5}}, "required": ["a"]},
+        {"properties": {"a": {"anyOf": 5}}, "required": ["a"]},
+        {"properties": {"a": {"allOf": [5]}}, "required": ["a"]},
+        {"properties": {"a": {"$ref": 5}}, "required": ["a"]},
+        {"properties": {"a": {"type": "string", "maxLength": "a"}}, "required": ["a"]},
+        {"properties": ["x"], "required": ["x"]},
+        {"properties": {"x": {}}, "required": True},
+        {"$schema": 5, "properties": {"x": {}}},
+        {"properties": 5, "required": ["x"]},
+    ],
+)
+def test_an_invalid_schema_has_a_problem_and_no_arguments(schema: Any) -> None:
+    assert arguments.problem(schema)
+    assert arguments.valid(schema) is None
+    assert list(arguments.with_text(schema, "hi")) == []
+    assert (arguments.waiting(schema, 1.0), arguments.wrong(schema)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"allOf": [True]}}, "required": ["a"]},
+        {"properties": {"a": {"type": "integer", "minimum": 1e400}}, "required": ["a"]},
+        {"properties": {"a": {"type": "string", "minLength": 10**12}}, "required": ["a"]},
+        {"properties": {"a": {"type": "array", "minItems": 10**9}}, "required": ["a"]},
+        {"properties": {f"p{n}": {"$ref": "#"} for n in range(10)}, "required": [f"p{n}" for n in range(10)]},
+        {"properties": {"a": {"$ref": "file:///etc/hostname"}}, "required": ["a"]},
+    ],
+)
+def test_a_valid_schema_that_asks_too_much_has_no_arguments(schema: Any) -> None:
+    assert not arguments.problem(schema)
+    assert arguments.valid(schema) is None
+
+
+def test_a_reference_to_another_host_is_not_followed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.setblocking(False)
+        schema = {"properties": {"a": {"$ref": f"http://127.0.0.1:{other.getsockname()[1]}/s"}}, "required": ["a"]}
+        assert arguments.valid(schema) is None
+        with pytest.raises(BlockingIOError):
+            other.accept()
 
 
 def test_text_goes_into_every_string_that_is_free() -> None:

@@ -51,6 +51,13 @@ def test_one_rule_can_be_chosen_and_says_what_was_broken(tmp_path: Path, broken:
     assert "1 failed, 1 passed" in done.stdout
 
 
+def test_a_check_that_cannot_be_made_is_one_line_and_no_traceback(tmp_path: Path) -> None:
+    done = run_pytest(tmp_path, "--ors-url", "http://127.0.0.1:abc", "-k", "ORS-001 or ORS-012")
+    assert (done.returncode, "2 failed" in done.stdout) == (1, True)
+    assert done.stdout.count("\n'http://127.0.0.1:abc' is no URL; give one such as http://127.0.0.1:8000\n") == 2
+    assert "Traceback" not in done.stdout and "runner.py" not in done.stdout
+
+
 def test_a_broken_should_fails_no_run(tmp_path: Path, broken: str) -> None:
     done = run_pytest(tmp_path, "--ors-url", f"{broken}/ORS-026", "-k", "ORS-026")
     assert (done.returncode, "1 xfailed" in done.stdout) == (0, True), done.stdout

@@ -92,8 +92,7 @@ async def reward(subject: Subject, survey: Survey) -> Evidence:
         raise NotSeen("no call worked (ORS-040)")
     for call in working:
         found = call.output.get("reward")
-        number = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
-        if found is not None and not number:
+        if found is not None and not _is_finite(found):
             raise call.stream.failed(f"the reward is {found!r}")
     scored = [call for call in working if call.output.get("reward") is not None]
     shown = (scored or working)[0]
@@ -122,12 +121,19 @@ def _made(survey: Survey) -> list[Call]:
     return survey.calls
 
 
+def _is_finite(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an integer above all floating-point numbers, which no trainer can add up
+        return False
+
+
 def _wrong(survey: Survey) -> tuple[str, dict[str, Any]]:
     for tool, schema in survey.tools.items():
         given = arguments.wrong(schema)
         if given is not None:
             return tool, given
-    raise NotSeen(survey.problem or "every tool takes any arguments")
+    raise NotSeen(survey.problem or f"every tool takes any arguments{survey.unmade}")
 
 
 def _refused(call: Call, reason: str) -> Evidence:

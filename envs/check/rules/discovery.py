@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envs.check.rule import HTTP_API, Evidence, Failed, reference, rule
-from envs.check.subject import Subject
+from envs.check.subject import Subject, can_be_asked_for
 from envs.check.survey import Survey
 
 UNKNOWN = "ors-check-unknown"
@@ -54,6 +54,8 @@ async def environments(subject: Subject, survey: Survey) -> Evidence:
         raise answer.failed("not a list of names")
     if not all(isinstance(name, str) and name and name == name.lower() for name in names):
         raise answer.failed("not all names are lower-case strings")
+    if not all(can_be_asked_for(name) for name in names):
+        raise answer.failed("a name that no path can carry")
     if len(set(names)) != len(names):
         raise answer.failed("a name is listed twice")
     return answer.evidence

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import jsonschema
-
 from envs.check import arguments
 from envs.check.rule import HTTP_API, Evidence, Failed, NotSeen, reference, rule
 from envs.check.subject import Subject
@@ -29,10 +27,8 @@ def _schemas(subject: Subject, survey: Survey) -> tuple[str, dict[str, dict[str,
 async def valid(subject: Subject, survey: Survey) -> Evidence:
     sent, found = _schemas(subject, survey)
     for name, schema in found.items():
-        try:
-            jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator).check_schema(schema)
-        except jsonschema.SchemaError as error:
-            raise Failed(sent, f"{name}: {error.json_path}: {error.message}") from error
+        if problem := arguments.problem(schema):
+            raise Failed(sent, f"{name}: {problem}")
     return Evidence(sent, f"{len(found)} valid schemas")
 
 

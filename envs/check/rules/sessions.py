@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from envs.check.rule import HTTP_API, Evidence, Failed, reference, rule
-from envs.check.subject import Subject
+from envs.check.subject import Subject, is_session_id
 from envs.check.survey import Survey
 from envs.check.wire import Exchange
 
@@ -27,6 +27,8 @@ async def create_session(subject: Subject, survey: Survey) -> Evidence:
             raise stream.failed("no event stream")
         if [event.name for event in stream.events] != ["task_id", "end"] or not (stream.task_id or "").strip():
             raise stream.failed("task_id and end expected")
+        if not is_session_id((stream.task_id or "").strip()):
+            raise stream.failed("an id that no header can carry")
     if first.task_id == second.task_id:
         raise second.failed("the same id twice")
     return first.evidence
