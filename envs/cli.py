@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import os
 import re
 import sys
@@ -110,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     pushed.add_argument("--dry-run", action="store_true", help="write the folder, show what would go, send nothing")
     pushed.add_argument(
         "--wait",
-        type=float,
+        type=_seconds,
         default=900.0,
         metavar="SECONDS",
         help="for the build, and for the first answer (default: %(default)g)",
@@ -134,6 +135,16 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -8,13 +8,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
 from huggingface_hub import HfApi, constants, get_token
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
 from envs import catalog, space
@@ -23,6 +23,9 @@ KEY_VARIABLE = "ENV_API_KEY"
 _POLL_SECONDS = 2.0
 _LOG_LINES = 20
 _SHOWN_PATHS = 20
+# Where the Hub does not say which commit runs, a stage that stays so long is not the build before's.
+_SETTLING_SECONDS = 30.0
+_BUILDING = {"BUILDING", "RUNNING_BUILDING"}
 _FAILED = {"BUILD_ERROR", "RUNTIME_ERROR", "CONFIG_ERROR", "NO_APP_FILE", "DELETING"}
 _STOPPED = {"PAUSED", "STOPPED"}
 
@@ -39,7 +42,7 @@ class Push:
         name: environment of the catalog.
         repo: `OWNER/NAME` of the Space.
         private: only its owner sees the Space; requests need a token of the Hub.
-        key: asked for by the server in X-API-Key; None leaves it open.
+        keys: of which the server asks for one in X-API-Key; none leave it open.
         token: of the Hub, with the right to write.
         wait: seconds for the build and for the first answer.
     """
@@ -47,7 +50,7 @@ class Push:
     name: str
     repo: str
     private: bool
-    key: str | None = field(repr=False)
+    keys: tuple[str, ...] = field(repr=False)
     token: str = field(repr=False)
     wait: float
 
@@ -97,36 +100,48 @@ def run(name: str, repo: str, *, private: bool, with_key: bool, wait: float) -> 
         with_key: set the key in $ENV_API_KEY as the Space's secret of that name, so that the server asks for it.
 
     Raises:
-        PushError: no token, no key, no permission, a build that failed, or a server that never answers.
+        PushError: no token, no key that can be used, no permission, a build that failed, or a server that never
+            answers.
         envs.space.SpaceError: the folder cannot be made.
     """
     token = get_token()
     if token is None:
         raise PushError("no token for the Hub: run `hf auth login`, or set HF_TOKEN to a token that may write")
-    key = os.environ.get(KEY_VARIABLE) if with_key else None
-    if with_key and not key:
-        raise PushError(f"--key-secret takes the key from {KEY_VARIABLE}, which is not set")
+    keys = _keys() if with_key else ()
     disable_progress_bars()
-    push = Push(name, repo, private, key, token, wait)
+    push = Push(name, repo, private, keys, token, wait)
     api = HfApi(token=token)
     with tempfile.TemporaryDirectory() as folder, _explained(push):
         left_out = space.lay_out(name, Path(folder))
         _tell_left_out(name, left_out)
-        _upload(api, push, Path(folder))
-    host = _await_running(api, push)
+        commit = _upload(api, push, Path(folder))
+    host = _await_running(api, push, commit)
     _await_health(push, host)
     _tell_lines(push, host)
     return 0
 
 
-def _upload(api: HfApi, push: Push, folder: Path) -> None:
+def _keys() -> tuple[str, ...]:
+    from envs.server.settings import Settings, SettingsError
+
+    try:  # as the server will read them
+        keys = Settings.from_environ({KEY_VARIABLE: os.environ.get(KEY_VARIABLE, "")}).api_keys
+    except SettingsError as error:
+        raise PushError(str(error)) from error
+    if not keys:
+        raise PushError(f"--key-secret takes the key from {KEY_VARIABLE}, which is not set")
+    return keys
+
+
+def _upload(api: HfApi, push: Push, folder: Path) -> str:
+    """Create or update the Space and return the commit that is to run."""
     api.create_repo(push.repo, repo_type="space", space_sdk="docker", private=push.private or None, exist_ok=True)
     if push.private and not api.space_info(push.repo).private:
         api.update_repo_settings(push.repo, repo_type="space", private=True)
-    if push.key is not None:  # before the code, so that the first start asks for it already
-        api.add_space_secret(push.repo, KEY_VARIABLE, push.key)
+    if push.keys:  # before the code, so that the first start asks for one already
+        api.add_space_secret(push.repo, KEY_VARIABLE, ",".join(push.keys))
     # What an earlier push left there and this one does not have goes.
-    api.upload_folder(
+    commit = api.upload_folder(
         repo_id=push.repo,
         repo_type="space",
         folder_path=folder,
@@ -134,19 +149,29 @@ def _upload(api: HfApi, push: Push, folder: Path) -> None:
         delete_patterns="*",
     )
     print(f"sent to {api.endpoint}/spaces/{push.repo}; waiting for the build")
+    return commit.oid
 
 
-def _await_running(api: HfApi, push: Push) -> str:
-    """Wait until the Space runs and return its address, waking it where it sleeps."""
+def _await_running(api: HfApi, push: Push, commit: str) -> str:
+    """Wait until the Space runs what was pushed and return its address, waking it where it sleeps.
+
+    At first the Hub still tells of the build before: it runs, or it has failed.
+    """
     deadline = time.monotonic() + push.wait
-    restarted = False
+    restarted = built = False
+    before, since = "", time.monotonic()
     with _explained(push):
         while True:
-            stage = str(api.get_space_runtime(push.repo).stage)
+            runtime = api.get_space_runtime(push.repo)
+            stage, sha = str(runtime.stage), runtime.raw.get("sha")
             host = api.space_info(push.repo).host or ""
-            if stage in _FAILED:
+            if stage != before:
+                before, since = stage, time.monotonic()
+            built = built or stage in _BUILDING
+            settled = built or time.monotonic() - since > min(_SETTLING_SECONDS, push.wait / 2)
+            if stage in _FAILED and (sha == commit or settled):
                 raise PushError(_build_failure(api, push, stage))
-            if stage == "RUNNING" and host:
+            if stage == "RUNNING" and host and (sha == commit or (sha is None and settled)):
                 return host.rstrip("/")
             if stage == "SLEEPING" and host:
                 _healthy(push, host)  # a visit wakes it
@@ -154,7 +179,8 @@ def _await_running(api: HfApi, push: Push) -> str:
                 restarted = True
                 api.restart_space(push.repo)
             if time.monotonic() > deadline:
-                raise PushError(f"{push.repo} is still {stage} after {push.wait:g} s; see {_page(api, push)}")
+                what = "still runs an earlier build" if stage == "RUNNING" and sha else f"is still {stage}"
+                raise PushError(f"{push.repo} {what} after {push.wait:g} s; see {_page(api, push)}")
             time.sleep(min(_POLL_SECONDS, push.wait / 10))
 
 
@@ -177,8 +203,9 @@ def _healthy(push: Push, host: str) -> str:
 
 def _build_failure(api: HfApi, push: Push, stage: str) -> str:
     lines: list[str] = []
-    for text in api.fetch_space_logs(push.repo, build=stage != "RUNTIME_ERROR"):
-        lines += text.splitlines()
+    with suppress(HfHubHTTPError, httpx2.HTTPError):  # why it failed counts for more than its log
+        for text in api.fetch_space_logs(push.repo, build=stage != "RUNTIME_ERROR"):
+            lines += text.splitlines()
     tail = "\n".join(f"  {line}" for line in lines[-_LOG_LINES:])
     return f"{push.repo} does not run: {stage}; see {_page(api, push)}\n{tail or '  (no log)'}"
 
@@ -200,6 +227,8 @@ def _explained(push: Push) -> Iterator[None]:
             ) from error
         told = error.server_message or str(error).splitlines()[0]
         raise PushError(_clean(push, f"the Hub answered {status}: {told}")) from error
+    except HFValidationError as error:
+        raise PushError(" ".join(str(error).split())) from error
     except httpx2.HTTPError as error:
         raise PushError(_clean(push, f"{constants.ENDPOINT} cannot be reached: {error}")) from error
     except PushError as error:
@@ -207,7 +236,7 @@ def _explained(push: Push) -> Iterator[None]:
 
 
 def _clean(push: Push, text: str) -> str:
-    for secret in filter(None, (push.token, push.key)):
+    for secret in (push.token, *push.keys):
         text = text.replace(secret, "***")
     return text
 
@@ -226,7 +255,8 @@ def _tell_left_out(name: str, left_out: Mapping[str, Sequence[str]]) -> None:
 
 
 def _tell_lines(push: Push, host: str) -> None:
-    more = f', api_key=os.environ["{KEY_VARIABLE}"]' if push.key else ""
+    first = '.split(",")[0].strip()' if len(push.keys) > 1 else ""  # clients send one of them
+    more = f', api_key=os.environ["{KEY_VARIABLE}"]{first}' if push.keys else ""
     more += ', hf_token=os.environ["HF_TOKEN"]' if push.private else ""
     print(f"{push.name} at {host}")
     if more:

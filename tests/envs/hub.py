@@ -2,6 +2,7 @@
 
 It keeps what was sent and gives it out at /_seen. A Space's name says how it fares: `broken` fails to build, `sick`
 never answers, `asleep` wakes when it is visited, `paused` runs after a restart, `crashing` ends after its start.
+The stages of those in STAGES follow one another, a step whenever it is asked after a commit.
 """
 
 from __future__ import annotations
@@ -16,6 +17,16 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 TOKEN = "hf_test_token_9d2e"
+# Each a stage and whose build it is: "old" or "new", "" where the Hub does not say. The last one stays.
+STAGES = {
+    "replaced": [("RUNNING", "old"), ("RUNNING_BUILDING", "old"), ("RUNNING", "old"), ("RUNNING", "new")],
+    "fails": [("RUNNING", "old"), ("BUILDING", "old"), ("BUILD_ERROR", "old")],
+    "fails-untold": [("RUNNING", ""), ("BUILDING", ""), ("BUILD_ERROR", "")],
+    "mended": [("BUILD_ERROR", "old"), ("BUILDING", "new"), ("RUNNING", "new")],
+    "mended-untold": [("RUNTIME_ERROR", ""), ("BUILDING", ""), ("RUNNING", "")],
+    "steady-untold": [("RUNNING", "")],
+    "stays-old": [("RUNNING", "old")],
+}
 app = FastAPI()
 seen: list[dict[str, Any]] = []
 spaces: dict[str, dict[str, Any]] = {}
@@ -56,7 +67,12 @@ async def create(request: Request) -> Any:
     page = str(request.base_url).rstrip("/") + f"/spaces/{repo}"
     if repo in spaces:
         return JSONResponse({"error": "You already created this Space", "url": page}, 409)
-    spaces[repo] = {"private": asked.get("visibility") == "private", "files": {".gitattributes": ""}, "visits": 0}
+    spaces[repo] = {
+        "private": asked.get("visibility") == "private",
+        "files": {".gitattributes": ""},
+        "visits": 0,
+        "commits": 0,
+    }
     return {"url": page, "name": repo}
 
 
@@ -68,6 +84,7 @@ def info(request: Request, owner: str, name: str) -> Any:
         "id": f"{owner}/{name}",
         "private": space["private"],
         "sdk": "docker",
+        "sha": _sha(space["commits"]),
         "host": str(request.base_url).rstrip("/") + f"/running/{owner}/{name}",
         "siblings": [{"rfilename": file} for file in space["files"]],
     }
@@ -110,15 +127,28 @@ async def commit(request: Request, owner: str, name: str) -> Any:
             files[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"]).decode()
         elif entry["key"] == "deletedFile":
             del files[entry["value"]["path"]]
-    page = str(request.base_url).rstrip("/") + f"/spaces/{owner}/{name}/commit/{'0' * 40}"
-    return {"success": True, "commitOid": "0" * 40, "commitUrl": page}
+    space = spaces[f"{owner}/{name}"]
+    space["commits"] += 1
+    space["stages"] = list(STAGES.get(name, []))
+    sha = _sha(space["commits"])
+    page = str(request.base_url).rstrip("/") + f"/spaces/{owner}/{name}/commit/{sha}"
+    return {"success": True, "commitOid": sha, "commitUrl": page}
+
+
+def _sha(commits: int) -> str:
+    return f"{commits:040x}"
 
 
 @app.get("/api/spaces/{owner}/{name}/runtime")
 def runtime(owner: str, name: str) -> Any:
     space = spaces[f"{owner}/{name}"]
+    if stages := space["stages"]:
+        stage, whose = stages.pop(0) if len(stages) > 1 else stages[0]
+        sha = {"sha": _sha(space["commits"] - (whose == "old"))} if whose else {}
+        return {"stage": stage, "hardware": {}, **sha}
     running = "RUNNING" if space["visits"] else {"asleep": "SLEEPING", "paused": "PAUSED"}.get(name, "RUNNING")
-    return {"stage": {"broken": "BUILD_ERROR", "crashing": "RUNTIME_ERROR"}.get(name, running), "hardware": {}}
+    sha = {"sha": _sha(space["commits"])}
+    return {"stage": {"broken": "BUILD_ERROR", "crashing": "RUNTIME_ERROR"}.get(name, running), "hardware": {}, **sha}
 
 
 @app.post("/api/spaces/{owner}/{name}/restart")

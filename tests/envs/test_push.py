@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.envs.conftest import Checkout
-from tests.envs.hub import TOKEN
+from tests.envs.hub import STAGES, TOKEN
 from tests.servers import ROOT, free_port, running, variables
 
 HERE = Path(__file__).parent
@@ -284,6 +284,8 @@ def test_a_dry_run_writes_the_folder_and_sends_nothing(pusher: Pusher) -> None:
         (["echo", "--space", "teapots/x"], {}, "the Hub answered 418: no tea for Bearer ***"),
         (["echo", "--space", "ada/x"], {"HF_ENDPOINT": "http://127.0.0.1:1"}, "http://127.0.0.1:1 cannot be reached"),
         (["echo", "--space", "ada/x", "--key-secret"], {}, "the key from ENV_API_KEY, which is not set"),
+        (["echo", "--space", "ada/x", "--key-secret"], {"ENV_API_KEY": f"{KEY},"}, "ENV_API_KEY: one of the keys is"),
+        (["echo", "--space", "ada/--"], {}, "Repo id must"),
         (["nothing", "--space", "ada/x"], {}, "no environment 'nothing'; there are: "),
         (["echo", "--space", "ada/sick", "--wait", "0.3"], {}, "did not answer 200 within 0.3 s, the last answer: 503"),
     ],
@@ -306,6 +308,37 @@ def test_a_space_that_does_not_run_shows_the_end_of_its_log(pusher: Pusher, name
     told = done.stderr.splitlines()
     assert told[0] == f"ors-env: ada/{name} does not run: {stage}; see {pusher.hub}/spaces/ada/{name}"
     assert (told[1], told[-1], len(told)) == (f"  {log} line 10 ", f"  {log} line 29 ***", 21)
+
+
+@pytest.mark.parametrize("name", ["replaced", "mended", "mended-untold", "steady-untold"])
+def test_it_is_done_when_what_was_pushed_runs(pusher: Pusher, name: str) -> None:
+    done = pusher.push("echo", "--space", f"ada/{name}", "--wait", "6")
+    assert done.returncode == 0, done.stderr
+    # Every stage was seen but those that only time tells apart.
+    asked = len(pusher.seen("GET", "/runtime"))
+    assert asked >= 2 if name == "steady-untold" else asked == len(STAGES[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("fails", "ada/fails does not run: BUILD_ERROR"),
+        ("fails-untold", "ada/fails-untold does not run: BUILD_ERROR"),
+        ("stays-old", "ada/stays-old still runs an earlier build after 1 s"),
+    ],
+)
+def test_an_earlier_build_that_runs_is_no_success(pusher: Pusher, name: str, told: str) -> None:
+    done = pusher.push("echo", "--space", f"ada/{name}", "--wait", "1" if name == "stays-old" else "6")
+    assert (done.returncode, done.stderr.startswith(f"ors-env: {told}")) == (1, True), done.stderr
+    assert "OpenRewardSpec" not in done.stdout
+
+
+def test_of_several_keys_a_client_is_told_to_send_one(pusher: Pusher) -> None:
+    done = pusher.push("echo", "--space", "ada/keys", "--key-secret", ENV_API_KEY=f"{KEY} , second")
+    assert done.returncode == 0, done.stderr
+    (secret,) = pusher.seen("POST", "/secrets")
+    assert secret["body"] == [{"key": "ENV_API_KEY", "value": f"{KEY},second"}]
+    assert 'api_key=os.environ["ENV_API_KEY"].split(",")[0].strip())' in done.stdout
 
 
 def test_a_space_is_named_by_owner_and_name(pusher: Pusher) -> None:
