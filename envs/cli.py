@@ -29,8 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status: int = arguments.run(arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:  # before a server is up; one that runs ends in its own good order
         return 130
+    except BrokenPipeError:  # whoever reads the output has had enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is printed when Python ends
+        return 1
     except Exception as error:
         if arguments.debug:
             traceback.print_exc()
