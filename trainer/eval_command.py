@@ -73,13 +73,15 @@ def main(arguments: Sequence[str]) -> int:
                 success_at=flags.success_at,
                 seed=flags.seed,
             )
-            if away := loop.outages():
-                raise EnvironmentFailure("unreachable", f"the evaluation is not whole: {away[0].last_error}")
+            loop.probe()  # the last batch may have been of broken tasks alone, and the environment be there
+            away = loop.outages()
         finally:
             loop.close_all()
     print(f"{flags.model} on {result['split']}: {summary(result)}")
     if flags.json is not None:
         flags.json.write_text(json.dumps(result, indent=1) + "\n")
+    if away:
+        raise EnvironmentFailure("unreachable", f"the evaluation is not whole: {away[0].last_error}")
     return 0
 
 

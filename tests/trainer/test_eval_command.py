@@ -11,6 +11,7 @@ import pytest
 from tests.servers import free_port
 from tests.trainer.commands import Command, happened, one_line, rows, written
 from tests.trainer.conftest import until
+from tests.trainer.scripted_server import Protocol, Reply, Request, scripted
 
 QUICK = ("--max_completion_length", 6, "--batch", 4)
 
@@ -59,6 +60,30 @@ def test_a_training_file_says_where_and_how_but_not_on_what(
     assert ors_train(*words, "--rollouts_file", log, "--split", "test", "--num_tasks", 2).status == 0
     played = {(row["environment"], row["split"], row["task_index"]) for row in rows(log)}
     assert played == {(name, "test", at) for name in ("one", "two") for at in (0, 1)}
+
+
+def test_a_task_that_is_broken_does_not_cost_the_others_their_result(
+    ors_train: Command, workshop: str, tiny_model: Path, tmp_path: Path
+) -> None:
+    """Its last task cannot be opened, and makes up the last batch."""
+    where = ("--url", workshop, "--split", "failing", "--json", tmp_path / "eval.json")
+    said = ors_train("eval", "--model", tiny_model, *where, "--rollouts", 1, "--batch", 3, "--max_completion_length", 6)
+    assert said.status == 0, said.err
+    assert json.loads((tmp_path / "eval.json").read_text())["sampled"]["n"] == 4
+
+
+def test_an_environment_that_opens_no_session_is_said_beside_what_there_is(
+    ors_train: Command, tiny_model: Path, tmp_path: Path
+) -> None:
+    async def refuse(request: Request, reply: Reply) -> None:
+        await reply.json({"detail": "no more today"}, 400)
+
+    with scripted(Protocol(create=refuse)) as server:
+        where = ("--url", server.url, "--json", tmp_path / "eval.json")
+        said = ors_train("eval", "--model", tiny_model, *where, "--rollouts", 1, *QUICK)
+    assert said.status == 1
+    assert said.err.startswith("ors-train eval: the evaluation is not whole: ") and "no more today" in said.err
+    assert json.loads((tmp_path / "eval.json").read_text())["sampled"]["scored"] == 0
 
 
 def test_what_cannot_be_evaluated_is_said_in_a_line(ors_train: Command, gym: str, tiny_model: Path) -> None:
