@@ -61,7 +61,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     """The rows for people."""
     lines = ["| " + " | ".join((*COLUMNS, *TIMES)) + " |", "|" + " --- |" * (len(COLUMNS) + len(TIMES))]
     for row in rows:
-        rates = [str(row["seed"]), *(f"{row[name]:.3f}" for name in COLUMNS[1:])]
+        rates = [str(row["seed"]), *("-" if row[name] is None else f"{row[name]:.3f}" for name in COLUMNS[1:])]
         lines.append("| " + " | ".join([*rates, *(f"{row[name]:.0f}" for name in TIMES)]) + " |")
     return "\n".join(lines)
 

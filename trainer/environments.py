@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure
@@ -13,7 +13,6 @@ from trainer.ors.spec import OpenRewardSpec
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from trainer.arguments import EnvironmentConfig
     from trainer.config import Config
 
 
@@ -77,14 +76,29 @@ def _await(spec: OpenRewardSpec, deadline: float, wait: float) -> None:
 
 
 def _held_out(config: Config, mixture: Mixture) -> Dataset | None:
-    evaluated = [
-        spec.of_split(split, num_tasks=entry.eval_tasks or config.run.eval_tasks)
-        for spec, entry in zip(mixture.specs, config.environments, strict=True)
-        if (split := held_out_split(config, entry)) is not None
-    ]
+    evaluated = [mixture.specs[part.at].of_split(part.split, part.num_tasks) for part in held_out(config)]
     return Mixture(evaluated, seed=0).train_dataset if evaluated else None
 
 
-def held_out_split(config: Config, entry: EnvironmentConfig) -> str | None:
-    """The split of an environment to evaluate on, None where there is to be no evaluation."""
-    return entry.eval_split or config.run.eval_split
+@dataclass(frozen=True)
+class HeldOut:
+    """Tasks to evaluate on: of a split, for the entry at a place in the list; the first so many, or all for None."""
+
+    at: int
+    split: str
+    num_tasks: int | None
+
+
+def held_out(config: Config) -> list[HeldOut]:
+    """What to evaluate on. A task that several entries of one environment ask for counts once, as the first of them
+    names and scores it: a task played twice would make the interval of the success rate narrower than it is."""
+    found: dict[tuple[str, str | None, str], HeldOut] = {}
+    for at, entry in enumerate(config.environments):
+        split, size = entry.eval_split or config.run.eval_split, entry.eval_tasks or config.run.eval_tasks
+        if split is None:
+            continue
+        key = (entry.spec().address, entry.env_name, split)
+        first = found.get(key, HeldOut(at, split, size))
+        largest = None if size is None or first.num_tasks is None else max(size, first.num_tasks)
+        found[key] = replace(first, num_tasks=largest)
+    return list(found.values())

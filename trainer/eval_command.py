@@ -87,6 +87,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _config(flags: Any, scratch: str) -> Config:
     from trainer.config import load
+    from trainer.environments import held_out
 
     given = {
         "output_dir": scratch,
@@ -101,18 +102,20 @@ def _config(flags: Any, scratch: str) -> Config:
     words += ["--env_name", flags.env_name] if flags.env_name else []
     config = load(words, overrides=given)
     run = config.run
-    entries = [
+    asked = [
         replace(
             entry,
-            split=flags.split or entry.eval_split or run.eval_split or "test",
-            num_tasks=flags.num_tasks or (None if flags.split else entry.eval_tasks or run.eval_tasks),
-            indices=None,
-            weight=None,
-            eval_split=None,
+            eval_split=flags.split or entry.eval_split or run.eval_split or "test",
+            eval_tasks=flags.num_tasks or (None if flags.split else entry.eval_tasks or run.eval_tasks),
         )
         for entry in config.environments
     ]
-    return replace(config, environments=entries, run=replace(run, eval_split=None))
+    config = replace(config, environments=asked, run=replace(run, eval_split=None, eval_tasks=None))
+    of_training: dict[str, Any] = {"indices": None, "weight": None, "eval_split": None}
+    played = [
+        replace(asked[part.at], split=part.split, num_tasks=part.num_tasks, **of_training) for part in held_out(config)
+    ]
+    return replace(config, environments=played)
 
 
 # A file of a training run may say anything of these; nothing of it must matter here.

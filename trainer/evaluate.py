@@ -20,13 +20,15 @@ Z = 1.959964  # of the 95 % interval
 class Rate(TypedDict):
     """A success rate in one way of decoding.
 
-    `success` with its 95 % interval from `low` to `high`; `n` rollouts, the share `scored` of them that have a score at
-    all, and the mean `reward` of those, None where there are none.
+    `success` of the `judged` rollouts with its 95 % interval from `low` to `high`, None where none was judged; `n`
+    rollouts in all, the share `scored` of them that have a score at all, and the mean `reward` of those, None where
+    there are none. What the environment failed is not judged.
     """
 
-    success: float
-    low: float
-    high: float
+    success: float | None
+    low: float | None
+    high: float | None
+    judged: int
     n: int
     scored: float
     reward: float | None
@@ -84,11 +86,23 @@ def evaluate(
 def summary(result: Evaluation) -> str:
     """An evaluation in a line."""
     sampled, greedy = result["sampled"], result["greedy"]
+    known = sampled["low"] is not None and sampled["high"] is not None
+    between = f"95 % {sampled['low']:.2f} to {sampled['high']:.2f}, " if known else ""
     return (
-        f"success {sampled['success']:.3f} sampled (95 % {sampled['low']:.2f} to {sampled['high']:.2f}, "
-        f"{result['tasks']} tasks, {sampled['n']} rollouts, {sampled['scored']:.0%} scored), "
-        f"{greedy['success']:.3f} greedy"
+        f"success {_figure(sampled)} sampled ({between}{result['tasks']} tasks, {_rollouts(sampled)}, "
+        f"{sampled['scored']:.0%} scored), {_figure(greedy)} greedy"
+        + ("" if greedy["judged"] == greedy["n"] else f" ({_rollouts(greedy)})")
     )
+
+
+def _figure(found: Rate) -> str:
+    return "-" if found["success"] is None else f"{found['success']:.3f}"
+
+
+def _rollouts(found: Rate) -> str:
+    """How many, and how many of them could be judged where the environment failed some."""
+    judged = "" if found["judged"] == found["n"] else f", {found['judged'] or 'none'} of them judged"
+    return f"{found['n']} rollouts{judged}"
 
 
 def rate(scores: Sequence[Score], success_at: float) -> Rate:
@@ -99,12 +113,13 @@ def rate(scores: Sequence[Score], success_at: float) -> Rate:
     by_task: dict[Any, list[bool]] = defaultdict(list)
     for score in fair:
         by_task[score.task].append(score.reward is not None and score.reward >= success_at)
-    low, high = interval(list(by_task.values()))
+    low, high = interval(list(by_task.values())) if fair else (None, None)
     hits = sum(sum(task) for task in by_task.values())
     return {
-        "success": hits / len(fair) if fair else 0.0,
+        "success": hits / len(fair) if fair else None,
         "low": low,
         "high": high,
+        "judged": len(fair),
         "n": len(scores),
         "scored": len(rewards) / len(scores) if scores else 0.0,
         "reward": math.fsum(rewards) / len(rewards) if rewards else None,

@@ -35,12 +35,12 @@ class Facts:
 
 def headline(run: Run) -> Headline:
     """Says what the run came to: the held-out success, else the training reward, else that there is neither."""
-    before, after = (record(run.evaluation.get(phase)) for phase in ("before", "after"))
-    scores = [number(record(phase.get("sampled")).get("success")) for phase in (before, after)]
-    shown = [f"{score:.2f}" for score in scores if score is not None]
-    if shown:
-        title = "Held-out success" if scores[1] is not None else "Held-out success before training"
-        return Headline(title, " → ".join(shown), _held_out_detail(run, after if scores[1] is not None else before))
+    evaluated = [record(run.evaluation.get(phase)) for phase in ("before", "after")]
+    before, after = (record(phase.get("sampled")) for phase in evaluated)
+    if before or after:
+        title = "Held-out success" if after else "Held-out success before training"
+        figures = " → ".join(_success(sampled) for sampled in (before, after) if sampled)
+        return Headline(title, figures, _held_out_detail(run, evaluated[1] if after else evaluated[0]))
     rewards = [values["reward"] for values in run.metrics.values() if "reward" in values]
     if rewards:
         ends = rewards if len(rewards) == 1 else [rewards[0], rewards[-1]]
@@ -64,8 +64,8 @@ def _held_out_detail(run: Run, evaluated: dict[str, Any]) -> str:
             if split in trained or not trained
             else f"{tasks:.0f} tasks never trained on"
         )
-    if (n := number(sampled.get("n"))) is not None:
-        parts.append(f"{n:.0f} rollouts")
+    if rollouts := judged(sampled):
+        parts.append(f"{rollouts} rollouts" + (" judged" if " of " in rollouts else ""))
     if between := interval(sampled):
         parts.append(f"95 % interval {between}")
     if (scored := number(sampled.get("scored"))) is not None and scored < 1:
@@ -146,6 +146,19 @@ def _clock(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _success(sampled: dict[str, Any]) -> str:
+    success = number(sampled.get("success"))
+    return DASH if success is None else f"{success:.2f}"
+
+
+def judged(scores: dict[str, Any]) -> str:
+    """Returns an evaluation's number of rollouts; "3 of 4" where the environment failed some, "" without one."""
+    n, fair = number(scores.get("n")), number(scores.get("judged"))
+    if n is None:
+        return ""
+    return f"{n:,.0f}" if fair is None or fair == n else f"{fair:,.0f} of {n:,.0f}"
 
 
 def interval(scores: dict[str, Any]) -> str:

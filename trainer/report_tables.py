@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trainer.report_run import ENVIRONMENT_ERRORS, MODEL_ERRORS, UNNAMED_ERROR, Run, Tally, number, record
-from trainer.report_summary import DASH, interval, percent
+from trainer.report_summary import DASH, interval, judged, percent
 
 TIME_PARTS = {
     "time/open": "opening sessions",
@@ -91,11 +91,11 @@ def held_out_table(run: Run) -> list[Row]:
             scores = record(record(run.evaluation.get(phase)).get(decoding))
             if not scores:
                 continue
-            n, scored = number(scores.get("n")), number(scores.get("scored"))
+            scored = number(scores.get("scored"))
             cells = [
                 _two(number(scores.get("success"))),
                 interval(scores) or DASH,
-                DASH if n is None else f"{n:,.0f}",
+                judged(scores) or DASH,
                 DASH if scored is None else percent(scored),
                 _two(number(scores.get("reward"))),
             ]

@@ -52,7 +52,7 @@ def evaluation() -> Row:
     """Returns the demo's eval.json."""
 
     def scores(success: float, low: float, high: float, n: int) -> Row:
-        return {"success": success, "low": low, "high": high, "n": n, "scored": 1.0, "reward": success}
+        return {"success": success, "low": low, "high": high, "judged": n, "n": n, "scored": 1.0, "reward": success}
 
     common = {"split": "test", "tasks": 64, "rollouts_per_task": 4}
     return {

@@ -59,7 +59,17 @@ def test_a_training_file_says_where_and_how_but_not_on_what(
     log.unlink()
     assert ors_train(*words, "--rollouts_file", log, "--split", "test", "--num_tasks", 2).status == 0
     played = {(row["environment"], row["split"], row["task_index"]) for row in rows(log)}
-    assert played == {(name, "test", at) for name in ("one", "two") for at in (0, 1)}
+    assert played == {("one", "test", 0), ("one", "test", 1)}  # both would play the same tasks
+
+
+def test_entries_that_only_their_split_tells_apart_are_one_environment(
+    ors_train: Command, gym: str, tiny_model: Path, tmp_path: Path
+) -> None:
+    entries = [{"url": gym, "env_name": "gym", "split": split} for split in ("train", "test")]
+    file = written(tmp_path / "run.yaml", environments=entries)
+    said = ors_train("eval", "--model", tiny_model, "--config", file, "--rollouts", 1, *QUICK)
+    assert said.status == 0, said.err
+    assert "3 tasks, 3 rollouts" in said.out
 
 
 def test_a_task_that_is_broken_does_not_cost_the_others_their_result(
@@ -69,7 +79,8 @@ def test_a_task_that_is_broken_does_not_cost_the_others_their_result(
     where = ("--url", workshop, "--split", "failing", "--json", tmp_path / "eval.json")
     said = ors_train("eval", "--model", tiny_model, *where, "--rollouts", 1, "--batch", 3, "--max_completion_length", 6)
     assert said.status == 0, said.err
-    assert json.loads((tmp_path / "eval.json").read_text())["sampled"]["n"] == 4
+    assert json.loads((tmp_path / "eval.json").read_text())["sampled"]["judged"] == 3
+    assert "4 rollouts, 3 of them judged" in said.out
 
 
 def test_an_environment_that_opens_no_session_is_said_beside_what_there_is(
@@ -83,7 +94,7 @@ def test_an_environment_that_opens_no_session_is_said_beside_what_there_is(
         said = ors_train("eval", "--model", tiny_model, *where, "--rollouts", 1, *QUICK)
     assert said.status == 1
     assert said.err.startswith("ors-train eval: the evaluation is not whole: ") and "no more today" in said.err
-    assert json.loads((tmp_path / "eval.json").read_text())["sampled"]["scored"] == 0
+    assert json.loads((tmp_path / "eval.json").read_text())["sampled"]["success"] is None
 
 
 def test_what_cannot_be_evaluated_is_said_in_a_line(ors_train: Command, gym: str, tiny_model: Path) -> None:

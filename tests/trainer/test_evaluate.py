@@ -7,7 +7,7 @@ import random
 import pytest
 
 from trainer.episodes import Score
-from trainer.evaluate import interval, rate
+from trainer.evaluate import Evaluation, interval, rate, summary
 from trainer.ors.rollout import Task
 
 
@@ -73,7 +73,7 @@ def test_what_the_environment_failed_says_nothing_of_the_model() -> None:
     fair = [*scores([1.0, 0.0]), *scores([None, None], failed=True)]
     found = rate(fair, success_at=1.0)
     assert found["success"] == 0.5
-    assert (found["n"], found["scored"], found["reward"]) == (4, 0.5, 0.5)
+    assert (found["n"], found["judged"], found["scored"], found["reward"]) == (4, 2, 0.5, 0.5)
 
 
 def test_an_episode_that_was_not_scored_through_the_model_is_no_success() -> None:
@@ -92,4 +92,23 @@ def test_success_begins_where_it_is_said_to() -> None:
 
 
 def test_nothing_played_is_no_error() -> None:
-    assert rate([], 1.0) == {"success": 0.0, "low": 0.0, "high": 1.0, "n": 0, "scored": 0.0, "reward": None}
+    nothing = {"success": None, "low": None, "high": None, "judged": 0, "reward": None, "scored": 0.0}
+    assert rate([], 1.0) == {**nothing, "n": 0}
+    assert rate(scores([None] * 4, failed=True), 1.0) == {**nothing, "n": 4}
+
+
+def test_the_line_says_how_many_were_judged() -> None:
+    def line(sampled: list[Score], greedy: list[Score]) -> str:
+        rates = {"sampled": rate(sampled, 1.0), "greedy": rate(greedy, 1.0)}
+        return summary(Evaluation(split="test", tasks=2, rollouts_per_task=2, **rates))
+
+    all_of_them, half = scores([1.0, 0.0], [0.0, 0.0]), scores([1.0, 0.0], [None, None], failed=True)
+    none = scores([None, None], [None, None], failed=True)
+    assert line(all_of_them, all_of_them[:2]).endswith("2 tasks, 4 rollouts, 100% scored), 0.500 greedy")
+    assert "2 tasks, 4 rollouts, 2 of them judged, 50% scored), 1.000 greedy (2 rollouts, 1 of them judged)" in line(
+        half, half[::2]
+    )
+    assert line(none, none[::2]) == (
+        "success - sampled (2 tasks, 4 rollouts, none of them judged, 0% scored), - greedy (2 rollouts, none of them "
+        "judged)"
+    )

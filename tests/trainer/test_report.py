@@ -58,6 +58,22 @@ def test_the_headline_does_not_claim_unseen_tasks_of_the_training_split(tmp_path
     assert page.find("p", class_="lead")[0].text().startswith("64 tasks of the split train, 256 rollouts")
 
 
+def test_what_the_environment_failed_is_not_judged_and_shown_as_such(tmp_path: Path) -> None:
+    run = folders.finished_demo(tmp_path)
+    scores = folders.evaluation()
+    scores["before"]["sampled"] |= {"judged": 250}
+    nothing = {"success": None, "low": None, "high": None, "judged": 0, "scored": 0.0, "reward": None}
+    scores["after"] = scores["after"] | {"sampled": nothing | {"n": 256}, "greedy": nothing | {"n": 64}}
+    folders.write_json(run / "eval.json", scores)
+    page = report(run)
+    assert page.find("h1")[0].text() == "Held-out success 0.14 → \N{EN DASH}"
+    detail = "64 tasks never trained on, 0 of 256 rollouts judged, 0 % of them scored"
+    assert page.find("p", class_="lead")[0].text() == detail
+    rows = section(page, "held-out").find("table")[0].cells()
+    assert [row[3] for row in rows] == ["250 of 256", "64", "0 of 256", "0 of 64"]
+    assert rows[2][1:3] == ["\N{EN DASH}", "\N{EN DASH}"]
+
+
 def test_the_summary_says_what_ran(demo: Element) -> None:
     summary = section(demo, "summary")
     assert summary.find(class_="status")[0].text() == "finished"

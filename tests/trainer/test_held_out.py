@@ -1,0 +1,42 @@
+"""Which tasks a run is evaluated on, where its entries share some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainer.arguments import EnvironmentConfig
+from trainer.config import load
+from trainer.environments import HeldOut, environments, held_out
+
+MODEL = ("--model_name_or_path", "some/model")
+
+
+def asked(*entries: dict[str, Any], **run: Any) -> list[HeldOut]:
+    listed = [EnvironmentConfig(**{"url": "http://h:1", **entry}) for entry in entries]
+    return held_out(load(MODEL, run, entries=listed))
+
+
+def test_tasks_that_entries_share_are_played_once() -> None:
+    parts = ({"label": "a", "indices": [0]}, {"label": "b", "url": "http://h:1/", "weight": 2.0, "reward": "sum"})
+    assert asked(*parts, eval_split="test") == [HeldOut(0, "test", None)]
+    assert asked(*parts) == []
+
+
+def test_of_two_numbers_of_tasks_the_larger_holds_and_all_are_more_than_any() -> None:
+    two, three, every = {"eval_tasks": 2}, {"eval_tasks": 3}, {"eval_tasks": None}
+    assert asked(two, three, eval_split="test") == [HeldOut(0, "test", 3)]
+    assert asked(three, two, eval_split="test") == [HeldOut(0, "test", 3)]
+    assert asked(two, every, eval_split="test") == asked(every, two, eval_split="test") == [HeldOut(0, "test", None)]
+    assert asked(two, every, eval_split="test", eval_tasks=5) == [HeldOut(0, "test", 5)]
+
+
+def test_other_splits_environments_and_servers_are_others() -> None:
+    others = ({}, {"eval_split": "dev"}, {"env_name": "b"}, {"url": "http://h:2"})
+    assert [part.at for part in asked(*others, eval_split="test")] == [0, 1, 2, 3]
+
+
+def test_rows_of_a_run_have_each_held_out_task_once(gym: str) -> None:
+    parts = [EnvironmentConfig(url=gym, env_name="gym", label=name, indices=[at]) for at, name in enumerate("ab")]
+    rows = environments(load(MODEL, {"eval_split": "test"}, entries=parts)).eval_dataset
+    assert rows is not None
+    assert sorted((row["environment"], row["task_index"]) for row in rows) == [("a", 0), ("a", 1), ("a", 2)]
