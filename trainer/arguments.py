@@ -63,8 +63,8 @@ OF_ONE_ENVIRONMENT = ("url", "env_name", "split", "num_tasks")
 class EnvironmentConfig:
     """One entry of `environments:`. `url` or `name` (of the catalog); the rest as in OpenRewardSpec.
 
-    `api_key`, `hf_token`, the values of `headers` and a password in the `url` take `${VARIABLE}`; `secrets` maps a
-    secret to the variable that holds it, or to `{variable: …, domains: […]}`.
+    `api_key`, `hf_token`, the values of `headers` and a password in the `url` take `${VARIABLE}` and are refused as
+    themselves; `secrets` maps a secret to the variable that holds it, or to `{variable: …, domains: […]}`.
 
     Raises:
         ConfigurationError: neither `url` nor `name` or both, a key that is not in a variable, a number below 1.
@@ -118,7 +118,7 @@ class EnvironmentConfig:
     def spec(self) -> OpenRewardSpec:
         """The environment's spec, variables filled in."""
         return OpenRewardSpec(
-            variables.filled(self.url or self.name or "", "the url"),
+            variables.filled_url(self.url) if self.url else variables.filled(self.name or "", "the name"),
             num_tasks=self.num_tasks,
             split=self.split,
             indices=self.indices,

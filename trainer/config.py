@@ -15,6 +15,7 @@ import torch
 import yaml
 from trl import GRPOConfig, ModelConfig, TrlParser
 
+from trainer import variables
 from trainer.arguments import OF_ONE_ENVIRONMENT, EnvironmentConfig, RunArguments, check_key
 from trainer.ors.errors import ConfigurationError
 
@@ -36,6 +37,9 @@ CPU_DEFAULTS: dict[str, Any] = {
     "gradient_checkpointing": False,
     "dataloader_pin_memory": False,
 }
+
+FILLED = "model_init_kwargs"
+"""The one key of TRL's in which `${VARIABLE}` is filled in, when the model is loaded."""
 
 _HINTS = {f.name: f.type for kind in (RunArguments, GRPOConfig, ModelConfig) for f in fields(kind)}
 _NOT_KEPT = (*OF_ONE_ENVIRONMENT, "resume", "hub_token")
@@ -110,8 +114,11 @@ def load(
         raise ConfigurationError(
             "no model: give --model_name_or_path (a folder, a hub name, or starter for the demo's)"
         )
+    variables.check_by_variable("hub_token", file.get("hub_token"))
     if grpo.hub_token:  # checkpoints keep all arguments: the token is given by variable, which the hub's client reads
-        os.environ["HF_TOKEN"], grpo.hub_token = grpo.hub_token, None
+        os.environ["HF_TOKEN"], grpo.hub_token = variables.filled(grpo.hub_token, "hub_token"), None
+    for key, value in (*file.items(), *vars(grpo).items()):
+        variables.check_nested(key, value, is_filled=key == FILLED)
     flags = _flags(rest)
     environments = list(entries) if entries is not None else _environments(listed, run, {**file, **flags}, str(path))
     own = {f.name: getattr(run, f.name) for f in fields(RunArguments)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.config import STARTER, Config
 from trainer.ors.errors import ConfigurationError
+from trainer.variables import filled_deep
 
 if TYPE_CHECKING:
     from trainer.ors.rollout import Factory
@@ -33,9 +34,10 @@ def load(
     name = str(config.model.model_name_or_path)
     path = str(_starter(config, factories, tasks, say)) if name == STARTER else name
     where = {"revision": config.model.model_revision, "trust_remote_code": config.grpo.trust_remote_code}
-    tokenizer = load_tokenizer(path, **where)
+    given = filled_deep(config.grpo.model_init_kwargs or {}, "model_init_kwargs")
+    tokenizer = load_tokenizer(path, **where, **{key: given[key] for key in ("token",) if key in given})
     settings = {"attn_implementation": config.model.attn_implementation, "dtype": config.model.dtype, **where}
-    config.grpo.model_init_kwargs = {**settings, **(config.grpo.model_init_kwargs or {})}
+    config.grpo.model_init_kwargs = {**settings, **given}
     return path, tokenizer
 
 

@@ -97,6 +97,7 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Sa
     factory = found.environment_factory
     factories = factory if isinstance(factory, dict) else {found.facts[0]["name"]: factory}
     disable_progress_bar()  # of loading and saving weights; the run has a bar of its own
+    given = config.grpo.model_init_kwargs
     model, tokenizer = load(config, factories, found.all_tasks, say)
     try:
         trainer = EnvGRPOTrainer(
@@ -113,6 +114,7 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Sa
         )
     except (ValueError, ImportError, OSError) as error:
         raise ConfigurationError(" ".join(str(error).split())) from error
+    trainer.args.model_init_kwargs = given  # checkpoints keep all arguments, and variables were filled in
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
     return trainer

@@ -6,12 +6,18 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 from trainer.ors.errors import ConfigurationError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_CREDENTIAL = re.compile(r"auth|cookie|key|token|secret|password", re.IGNORECASE)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_CREDENTIALS = {
+    *("auth", "authorization", "apikey", "cookie", "credential", "key", "pat"),
+    *("passphrase", "passwd", "password", "pwd", "secret", "token"),
+}
+_USERINFO = re.compile(r"(?<=://)[^/?#@]*@")
 _PASSWORD_IN_URL = re.compile(r"://[^/?#@]*:([^/?#@]*)@|://([^/?#:@]+)@")
 
 
@@ -22,6 +28,34 @@ def filled(text: str, what: str) -> str:
         ConfigurationError: a variable is not set, or empty.
     """
     return VARIABLE.sub(lambda match: _value(match[1], what), text)
+
+
+def filled_url(url: str) -> str:
+    """The URL with each `${VARIABLE}` replaced; in the place of a user name and password percent-encoded, since a
+    password may have any character, also those that end that place.
+
+    Raises:
+        ConfigurationError: a variable is not set, or empty, or what comes of it is no URL, which is then not shown.
+    """
+    encoded = _USERINFO.sub(lambda place: VARIABLE.sub(lambda m: quote(_value(m[1], "the url"), ""), place[0]), url)
+    whole = filled(encoded, "the url")
+    if whole != url and "://" in whole:
+        try:
+            valid = urlsplit(whole).port != 0
+        except ValueError:
+            valid = False
+        if not valid:
+            raise ConfigurationError(f"what the variables make of the url {url} is no URL of an ORS server")
+    return whole
+
+
+def filled_deep(value: Any, what: str) -> Any:
+    """The value with each `${VARIABLE}` in its texts replaced, at any depth. Raises ConfigurationError as `filled`."""
+    if isinstance(value, Mapping):
+        return {key: filled_deep(item, f"{what}: {key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [filled_deep(item, what) for item in value]
+    return filled(value, what) if isinstance(value, str) else value
 
 
 def secret(name: str, given: Any) -> str | tuple[str, Sequence[str]]:
@@ -55,10 +89,30 @@ def check_by_variable(what: str, value: str | None) -> None:
 
 
 def check_headers(headers: Mapping[str, Any]) -> None:
-    """Raises ConfigurationError for a header that is a credential by its name and is given as itself."""
+    """Raises ConfigurationError for a header that is given as itself: its name does not tell whether it is a secret."""
     for name, value in headers.items():
-        if _CREDENTIAL.search(str(name)) and not VARIABLE.search(str(value)):
+        if not VARIABLE.search(str(value)):
             raise ConfigurationError(f"headers: {name} takes ${{VARIABLE}}, so that its value stands in no file")
+
+
+def check_nested(what: str, value: Any, is_filled: bool, is_secret: bool = False) -> None:
+    """Raises ConfigurationError for a credential that is given as itself, at any depth.
+
+    Args:
+        what: The key that the value stands under.
+        value: Anything that YAML can say.
+        is_filled: Whether variables are filled in there. Where they are not, a credential is refused in any form.
+        is_secret: Whether a key further out is a credential by its name.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            check_nested(f"{what}: {key}", item, is_filled, is_secret or _names_credential(str(key)))
+    elif isinstance(value, list):
+        for item in value:
+            check_nested(what, item, is_filled, is_secret)
+    elif isinstance(value, str) and is_secret and not (is_filled and VARIABLE.fullmatch(value)):
+        way = "takes ${VARIABLE}" if is_filled else "cannot be given here"
+        raise ConfigurationError(f"{what} {way}, so that no secret stands in a file")
 
 
 def check_url(url: str) -> None:
@@ -68,3 +122,9 @@ def check_url(url: str) -> None:
         raise ConfigurationError(
             "the password in the URL takes ${VARIABLE}, as in https://me:${PASSWORD}@host, so that it stands in no file"
         )
+
+
+def _names_credential(key: str) -> bool:
+    """Whether the last word of a key, as in `hub_token` or `apiKeys`, is one for what must not be told."""
+    words = _WORD.findall(key)
+    return bool(words) and words[-1].lower().removesuffix("s") in _CREDENTIALS

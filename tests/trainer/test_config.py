@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
@@ -221,7 +224,61 @@ def test_a_credential_in_a_header_or_a_url_is_given_by_variable(file: Path) -> N
     said = refused(*written(file, environments=[{"url": "http://me:hunter2@h"}]))
     assert "the password in the URL takes ${VARIABLE}" in said
     assert "hunter2" not in said
-    assert entry(file, headers={"X-Team": "blue"}).environments[0].headers == {"X-Team": "blue"}
+    assert "headers: X-Access takes ${VARIABLE}" in entry_refused(file, headers={"X-Access": "Bearer hunter2"})
+    by_variable = {"X-Access": "Bearer ${ACCESS}"}
+    assert entry(file, headers=by_variable).environments[0].headers == by_variable
+
+
+@pytest.mark.parametrize(
+    "password", ["s3cret/pass#word", "p@ss", "a?b:c", "100%", "\N{SNOWMAN} \\"], ids=["slash", "at", "query", "%", "\\"]
+)
+def test_a_password_may_have_any_character(file: Path, monkeypatch: pytest.MonkeyPatch, password: str) -> None:
+    monkeypatch.setenv("PASSWORD", password)
+    monkeypatch.setenv("AT", "h:1/p")
+    spec = load(written(file, environments=[{"url": "http://me:${PASSWORD}@${AT}"}])).environments[0].spec()
+    assert spec.address == "http://h:1/p"
+    assert unquote(urlsplit(spec._endpoint.target).password or "") == password
+
+
+def test_a_url_that_a_variable_makes_wrong_is_not_shown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHOLE", "http://me:hunter2/x@h")
+    with pytest.raises(ConfigurationError) as refusal:
+        load(written(file, environments=[{"url": "${WHOLE}"}])).environments[0].spec()
+    assert str(refusal.value) == "what the variables make of the url ${WHOLE} is no URL of an ORS server"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("model_init_kwargs", {"token": "hunter2"}, "model_init_kwargs: token takes ${VARIABLE}"),
+        ("model_init_kwargs", {"token": "hunter2${A}"}, "model_init_kwargs: token takes ${VARIABLE}"),
+        ("model_init_kwargs", '{"token": "hunter2"}', "model_init_kwargs: token takes ${VARIABLE}"),
+        ("model_init_kwargs", {"a": [{"apiKey": "hunter2"}]}, "model_init_kwargs: a: apiKey takes ${VARIABLE}"),
+        ("model_init_kwargs", {"PASSWORDS": ["hunter2"]}, "model_init_kwargs: PASSWORDS takes ${VARIABLE}"),
+        ("generation_kwargs", {"auth": {"user": "hunter2"}}, "generation_kwargs: auth: user cannot be given here"),
+        ("chat_template_kwargs", {"x-api-key": "${A}"}, "chat_template_kwargs: x-api-key cannot be given here"),
+        ("hub_token", "hunter2", "hub_token takes ${VARIABLE}"),
+    ],
+)
+def test_a_credential_at_any_depth_is_given_by_variable(file: Path, key: str, value: Any, said: str) -> None:
+    text = value if isinstance(value, str) else json.dumps(value)
+    of_file, flag = written(file, url="http://h", **{key: value}), [*ONE, f"--{key}", text]
+    for words in (of_file,) if key == "hub_token" else (of_file, flag):
+        told = refused(*words)
+        assert told.startswith(said) and "hunter2" not in told
+
+
+def test_what_only_sounds_like_a_credential_is_none(file: Path) -> None:
+    kwargs = {"pad_token_id": "0", "keywords": "a", "tokenizer": "b", "token": False, "monkey": "c"}
+    assert load(written(file, url="http://h", model_init_kwargs=kwargs)).grpo.model_init_kwargs == kwargs
+
+
+def test_a_token_for_the_hub_is_taken_from_its_variable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "")
+    monkeypatch.setenv("MY_HUB", "hunter2")
+    found = load(written(file, url="http://h", hub_token="${MY_HUB}", model_init_kwargs={"token": "${MY_HUB}"}))
+    assert os.environ["HF_TOKEN"] == "hunter2"
+    assert found.grpo.model_init_kwargs == {"token": "${MY_HUB}"}
 
 
 def test_a_variable_that_is_missing_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,9 @@ def diary(tmp_path: Path) -> Path:
 def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
     ors_train: Command, tiny_model: Path, run: Path, diary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secrets = {name: f"hunter{number}-x7q" for number, name in enumerate(("KEY", "TEAM", "JUDGE", "PASSWORD", "HF"))}
+    secrets = {
+        name: f"hunter{number}-x7q" for number, name in enumerate(("KEY", "TEAM", "JUDGE", "PASSWORD", "HF", "HUB"))
+    }
     for name, value in secrets.items():
         monkeypatch.setenv(f"MY_{name}", value)
     with serve_script(GYM, env={"DIARY": str(diary)}) as url:
@@ -52,7 +54,11 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
             "secrets": {"judge": "MY_JUDGE"},
         }
         file = written(
-            tmp_path / "run.yaml", model_name_or_path=str(tiny_model), environments=[first, second], mixture_size=8
+            tmp_path / "run.yaml",
+            model_name_or_path=str(tiny_model),
+            model_init_kwargs={"token": "${MY_HUB}"},
+            environments=[first, second],
+            mixture_size=8,
         )
         words = ("--output_dir", run, "--eval_rollouts", 1, "--save_steps", 2, "--hub_token", secrets["HF"])
         said = ors_train("train", "--config", file, *SMALL, *words)
