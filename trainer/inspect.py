@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainer.flags import Flags
+from trainer.ors.notes import parameter_parts
+from trainer.ors.schemas import SchemaReader
 from trainer.report_text import readable
-
-if TYPE_CHECKING:
-    pass
 
 SHOWN = 600  # characters of a prompt or a schema
 
@@ -93,14 +92,11 @@ def describe(found: dict[str, Any]) -> str:
     lines += [f"  {name:<12} {size:>7} tasks" for name, size in found["splits"].items()]
     for tool in found["tools"]:
         lines += ["", f"tool {tool['name']}: {tool['description'].strip()}"]
-        properties = tool["parameters"].get("properties") or {}
-        required = tool["parameters"].get("required") or []
+        properties, required = SchemaReader(tool["parameters"]).members(tool["parameters"])
         for name, schema in properties.items():
-            kind = schema.get("type") or json.dumps(
-                {k: v for k, v in schema.items() if k not in ("title", "description")}
-            )
-            need = "" if name in required else ", optional"
-            lines.append(f"  {name} ({kind}{need}): {schema.get('description', '')}".rstrip(": "))
+            description, (kind, *bounds) = parameter_parts(schema, tool["parameters"])
+            details = "; ".join([kind, *([] if name in required else ["optional"]), *bounds])
+            lines.append(f"  {name} ({details})" + (f": {description}" if description else ""))
     task = json.dumps({key: value for key, value in found["task"].items() if key not in ("split", "environment")})
     lines += ["", f"task of {found['split']}: {_cut(task)}", "", "prompt:", _indent(_cut(found["prompt"]))]
     if "rendered" in found:

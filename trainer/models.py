@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.config import STARTER, Config
 from trainer.ors.errors import ConfigurationError
+from trainer.ors.schemas import SchemaReader, types
 from trainer.variables import filled_deep
 
 if TYPE_CHECKING:
@@ -87,13 +88,14 @@ def _lesson(factory: Factory, rows: list[dict[str, Any]]) -> tuple[Lesson, list[
     from trainer.warm_start import TARGET, Lesson
 
     rollout = factory()
-    tools = [tool for tool in rollout._tools if tool.spec.input_schema]
-    if len(tools) != 1 or not rows:
+    readers = [(tool, SchemaReader(tool.spec.input_schema)) for tool in rollout._tools]
+    taking = [(tool, reader, found) for tool, reader in readers if (found := reader.members(tool.spec.input_schema)[0])]
+    if len(taking) != 1 or not rows:
         return None
-    properties = (tools[0].spec.input_schema or {}).get("properties") or {}
-    if [value.get("type") for value in properties.values()] != ["string"]:
+    tool, reader, properties = taking[0]
+    if [types(reader.resolve(schema)) for schema in properties.values()] != [["string"]]:
         return None
-    argument, call = next(iter(properties)), getattr(rollout, tools[0].attribute)
+    argument, call = next(iter(properties)), getattr(rollout, tool.attribute)
     prompt = rollout.reset(**rows[0])
     if rollout.failure is not None:
         raise rollout.failure
@@ -105,7 +107,7 @@ def _lesson(factory: Factory, rows: list[dict[str, Any]]) -> tuple[Lesson, list[
         rollout._close()
         if won:
             wording = prompt.replace(rows[0][key], TARGET)
-            lesson = Lesson(tools[0].attribute, argument, wording, right, wrong, rollout._schemas)
+            lesson = Lesson(tool.attribute, argument, wording, right, wrong, rollout._schemas)
             return lesson, [str(row[key]) for row in rows]
         rollout.reset(**rows[0])
     rollout._close()

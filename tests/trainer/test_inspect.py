@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.servers import free_port
 from tests.trainer.commands import Command, happened, one_line
 from tests.trainer.conftest import until
+from tests.trainer.scripted_server import Protocol, scripted
 
 
 def test_inspect_shows_splits_tools_and_a_prompt(ors_train: Command, gym: str, diary: Path) -> None:
@@ -25,7 +27,7 @@ def test_inspect_shows_splits_tools_and_a_prompt(ors_train: Command, gym: str, d
     ]
     assert "tool say: Say something [red]aloud[/red]." in lines
     assert "  text (string): What to say." in lines
-    assert "  tone (integer, optional)" in lines
+    assert "  tone (integer; optional; default 3)" in lines
     assert 'task of train: {"task_index": 0, "n": 0}' in lines
     assert "  Say [bold]0[/bold]. ␛[31m" in lines  # no control character reaches the terminal
     until(lambda: happened(diary, "setup") == happened(diary, "teardown"))
@@ -47,6 +49,62 @@ def test_inspect_takes_the_first_environment_and_says_so(
     with caplog.at_level(logging.WARNING):
         assert json.loads(ors_train("inspect", gym, "--json").out)["environment"] == "gym"
     assert "serves gym, bare: taking 'gym'" in caplog.text
+
+
+def with_schema(ors_train: Command, schema: Any) -> list[str]:
+    """The lines on the one tool's parameters."""
+    protocol = Protocol()
+    protocol.tools = [{"name": "add", "description": "Add.", "input_schema": schema}]
+    with scripted(protocol) as server:
+        said = ors_train("inspect", server.url)
+    assert said.status == 0, said.err
+    lines = said.out.splitlines()
+    first = lines.index("tool add: Add.") + 1
+    return lines[first : lines.index("", first)]
+
+
+def test_inspect_shows_all_that_a_schema_says(ors_train: Command) -> None:
+    steps = {"type": "array", "minItems": 1, "items": {"type": "object", "properties": {"q": {"type": "string"}}}}
+    properties = {
+        "mode": {"type": "string", "enum": ["a", "b"], "description": "Which way."},
+        "n": {"type": "integer", "minimum": 0, "maximum": 5, "default": 2},
+        "steps": steps,
+        "where": {"$ref": "#/$defs/Place"},
+        "either": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }
+    place = {"type": "object", "description": "A place.", "properties": {"x": {"type": "number"}}, "required": ["x"]}
+    schema = {"type": "object", "properties": properties, "required": ["n"], "$defs": {"Place": place}}
+    assert with_schema(ors_train, schema) == [
+        '  mode (one of "a", "b"; optional): Which way.',
+        "  n (integer; minimum 0; maximum 5; default 2)",
+        "  steps (list of JSON object {q: string (optional)}; optional; minimum items 1)",
+        "  where (JSON object {x: number}; optional): A place.",
+        "  either (string or null; optional)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        (
+            {"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"n": {"type": "integer"}}, "required": ["n"]}}},
+            "integer",
+        ),
+        ({"allOf": [{"properties": {"n": {"type": "integer"}}}, {"required": ["n"]}]}, "integer"),
+        ({"properties": {"n": True}, "required": ["n"]}, "any JSON value"),
+        ({"properties": {"n": {"type": "integer", "required": True}}, "required": True}, "integer; optional"),
+        (
+            {"properties": {"n": {"type": ["integer", 1], "description": 7}}, "required": [["n"]]},
+            "integer; optional): 7",
+        ),
+        ({"properties": [1]}, None),
+        ([1], None),
+        (None, None),
+    ],
+)
+def test_inspect_reads_a_schema_that_is_oddly_written(ors_train: Command, schema: Any, shown: str | None) -> None:
+    lines = with_schema(ors_train, schema)
+    assert lines == ([] if shown is None else [f"  n ({shown}" + ("" if "):" in shown else ")")])
 
 
 def test_inspect_renders_the_prompt_as_a_model_reads_it(ors_train: Command, gym: str, tiny_model: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.servers import free_port
 from tests.trainer.commands import SMALL, Command, happened, one_line, save_tiny_model
 from tests.trainer.conftest import until
+from tests.trainer.scripted_server import Protocol, scripted
 
 
 @pytest.fixture
@@ -126,6 +127,11 @@ def test_a_model_whose_template_cannot_call_tools_is_refused(refused: Any, gym: 
 def test_the_starter_is_no_model_for_an_environment_it_cannot_learn(refused: Any, gym: str) -> None:
     said = refused("--url", gym, "--env_name", "gym", "--model_name_or_path", "starter")
     assert said.startswith("the starter model learns environments with one tool of one text argument")
+    for schema in ({"properties": {"x": True}}, {"properties": [1]}, {"properties": {"x": {"type": "string"}, "y": 1}}):
+        protocol = Protocol()
+        protocol.tools = [{"name": "add", "description": "Add.", "input_schema": schema}]
+        with scripted(protocol) as server:
+            assert refused("--url", server.url, "--model_name_or_path", "starter") == said
 
 
 def test_a_run_folder_that_cannot_be_written_is_named(

@@ -53,6 +53,16 @@ def parameter_text(schema: object, root: object) -> str:
     return description or notes or shape
 
 
+def parameter_parts(schema: object, root: object) -> tuple[str, list[str]]:
+    """The description of one parameter, "" where it has none, and its type with its constraints, a phrase each.
+
+    For a reader who is shown no type hint beside the text; arguments as of `parameter_text`.
+    """
+    reader = SchemaReader(root)
+    shape = _cut(_shape(reader, schema, ())[0], _MAX_CHARS)
+    return _description(reader, schema), [shape, *_constraints(reader.resolve(schema))]
+
+
 def _description(reader: SchemaReader, schema: object) -> str:
     """The property's own description, or that of the definition it refers to; "" where there is none."""
     text = reader.resolve(schema).get("description")
