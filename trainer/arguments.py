@@ -6,7 +6,9 @@ TRL's keys are beside them in `trainer.config`; this file imports nothing of tor
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -34,7 +36,7 @@ class RunArguments:
     eval_rollouts: int = field(default=4, metadata={"help": "Sampled rollouts of each task of an evaluation."})
     success_at: float = field(default=1.0, metadata={"help": "The score from which on an episode is a success."})
     mixture_size: int | None = field(
-        default=None, metadata={"help": "Rows of an epoch when environments have weights. Default: all tasks together."}
+        default=None, metadata={"help": "Rows of an epoch. Default: as many as there are tasks in all."}
     )
     resume: str | None = field(
         default=None, metadata={"help": "A checkpoint folder to go on from, or auto for the run folder's last, if any."}
@@ -50,6 +52,8 @@ class RunArguments:
             value = getattr(self, key)
             if value is not None and value < 1:
                 raise ConfigurationError(f"{key} is at least 1, not {value}")
+        if not math.isfinite(self.success_at):
+            raise ConfigurationError(f"success_at is a number, not {self.success_at}")
         for key in ("wait", "outage_timeout"):
             if not getattr(self, key) >= 0:
                 raise ConfigurationError(f"{key} is a number of seconds, not {getattr(self, key)}")
@@ -152,11 +156,10 @@ _WORDS = {str: "text", int: "a whole number", float: "a number", list: "a list o
 def _fitted(value: Any, hint: Any, what: str) -> Any:
     kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     if float in kinds and isinstance(value, str):  # YAML takes 5e-1 for text
-        try:
-            return float(value)
-        except ValueError:
-            pass
-    if any(_is(value, kind) for kind in kinds):
+        with suppress(ValueError):
+            value = float(value)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    if not is_nan and any(_is(value, kind) for kind in kinds):
         return value
     words = next(_WORDS[get_origin(kind) or kind] for kind in kinds if kind is not NoneType)
     given = repr(value) if isinstance(value, int | float | list) else type(value).__name__  # text may be a secret

@@ -18,6 +18,7 @@ from trl import GRPOConfig, ModelConfig, TrlParser
 from trainer import variables
 from trainer.arguments import OF_ONE_ENVIRONMENT, EnvironmentConfig, RunArguments, check_key
 from trainer.ors.errors import ConfigurationError
+from trainer.values import check_evaluated, check_not_null, check_values
 
 STARTER = "starter"
 """The model name that stands for the demo's own model, built on the spot."""
@@ -94,6 +95,8 @@ def load(
     for key in file:
         check_key(key, [*actions, "environments"], str(path))
     machine = {} if torch.cuda.is_available() else CPU_DEFAULTS
+    for key, value in file.items():
+        check_not_null(key, value, _HINTS[key], str(path))
     texts = {key: _as_flag(actions[key], value, str(path)) for key, value in file.items()}
     parser.set_defaults_with_config(**{**DEFAULTS, **machine, **(defaults or {}), **texts, **(overrides or {})})
     try:
@@ -120,7 +123,10 @@ def load(
     for key, value in (*file.items(), *vars(grpo).items()):
         variables.check_nested(key, value, is_filled=key == FILLED)
     flags = _flags(rest)
+    understood = {**vars(grpo), **vars(model), **vars(run)}
+    check_values(understood, {**file, **flags})
     environments = list(entries) if entries is not None else _environments(listed, run, {**file, **flags}, str(path))
+    check_evaluated(understood, [run.eval_split, *(entry.eval_split for entry in environments)])
     own = {f.name: getattr(run, f.name) for f in fields(RunArguments)}
     given = {**(defaults or {}), **file, **flags, **own}
     given = {key: value for key, value in given.items() if key not in _NOT_KEPT}
@@ -132,7 +138,11 @@ def _environments(entries: Any, run: RunArguments, given: Mapping[str, Any], whe
         raise ConfigurationError(f"{both[0]} is of the one environment at --url; give that or a list, not both")
     if run.url is not None:
         return [EnvironmentConfig(**{key: getattr(run, key) for key in OF_ONE_ENVIRONMENT})]
-    if not isinstance(entries, list) or not entries:
+    if entries is not None and not isinstance(entries, list):
+        raise ConfigurationError(
+            f"{where}: environments is a list, each entry with a url, not {type(entries).__name__}"
+        )
+    if not entries:
         raise ConfigurationError("no environment: give --url, or a list under environments: in the --config file")
     places = [f"{where}, environments[{at}]" for at in range(len(entries))]
     return [EnvironmentConfig.of(entry, place) for entry, place in zip(entries, places, strict=True)]

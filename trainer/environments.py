@@ -44,7 +44,7 @@ def environments(config: Config) -> Environments:
         _await(spec, deadline, config.run.wait)
     given = None if weights[0] is None else [float(weight or 0) for weight in weights]
     mixture = Mixture(specs, weights=given, size=config.run.mixture_size, seed=config.grpo.seed)
-    single = len(specs) == 1 and given is None
+    single = len(specs) == 1 and given is None and config.run.mixture_size is None
     train = specs[0].train_dataset if single else mixture.train_dataset
     factory = specs[0].environment_factory if single else mixture.environment_factory
     reward = specs[0].reward_funcs if single else mixture.reward_funcs

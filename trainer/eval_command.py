@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
                 trainer,
                 found.train_dataset,
                 rollouts_per_task=flags.rollouts,
-                success_at=flags.success_at,
+                success_at=config.run.success_at,
                 seed=flags.seed,
             )
             loop.probe()  # the last batch may have been of broken tasks alone, and the environment be there
@@ -93,6 +93,7 @@ def _config(flags: Any, scratch: str) -> Config:
         "output_dir": scratch,
         "model_name_or_path": flags.model,
         "per_device_eval_batch_size": flags.batch,
+        "success_at": flags.success_at,
         **_NO_TRAINING,
     }
     for key in ("temperature", "max_completion_length", "max_tool_calling_iterations"):
@@ -126,6 +127,14 @@ _NO_TRAINING: dict[str, Any] = {
     "generation_batch_size": None,
     "steps_per_generation": None,
     "eval_strategy": "no",
+    "eval_on_start": False,
+    "do_eval": False,
+    "save_strategy": "no",
+    "load_best_model_at_end": False,
+    "push_to_hub": False,
+    "max_steps": -1,
+    "num_train_epochs": 1,
+    "mixture_size": None,
     "beta": 0.0,
     "report_to": "none",
 }

@@ -97,6 +97,7 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Sa
     factory = found.environment_factory
     factories = factory if isinstance(factory, dict) else {found.facts[0]["name"]: factory}
     disable_progress_bar()  # of loading and saving weights; the run has a bar of its own
+    evaluates = config.grpo.eval_strategy != "no" or config.grpo.eval_on_start
     given = config.grpo.model_init_kwargs
     model, tokenizer = load(config, factories, found.all_tasks, say)
     try:
@@ -105,7 +106,7 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Sa
             processing_class=tokenizer,
             args=config.grpo,
             train_dataset=found.train_dataset,
-            eval_dataset=found.eval_dataset if config.grpo.eval_strategy != "no" else None,
+            eval_dataset=found.eval_dataset if evaluates else None,
             environment_factory=found.environment_factory,
             reward_funcs=found.reward_funcs,
             peft_config=get_peft_config(config.model),

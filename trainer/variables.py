@@ -116,7 +116,12 @@ def check_nested(what: str, value: Any, is_filled: bool, is_secret: bool = False
 
 
 def check_url(url: str) -> None:
-    """Raises ConfigurationError for a URL with a password, or a token in its place, that is given as itself."""
+    """Raises ConfigurationError for a URL with a password, or a token in its place, that is given as itself; and for
+    one with a query, where a key could stand and which a server's address cannot have."""
+    if "://" in url and re.search(r"[?#]", url):
+        raise ConfigurationError(
+            "the url has a query or a fragment, which no server's address has; api_key sends a key"
+        )
     found = _PASSWORD_IN_URL.search(url)
     if found and not VARIABLE.fullmatch(found[1] or found[2] or ""):
         raise ConfigurationError(

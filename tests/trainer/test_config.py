@@ -133,6 +133,25 @@ def test_a_flag_is_never_guessed_from_its_beginning() -> None:
         ({"eval_tasks": 0}, "eval_tasks is at least 1, not 0"),
         ({"wait": -1}, "wait is a number of seconds, not -1.0"),
         ({"num_generations": 3, "url": "http://h"}, "num_generations"),
+        ({"max_steps": None}, "run.yaml: max_steps is null; leave the key out for its default"),
+        ({"learning_rate": None}, "run.yaml: learning_rate is null"),
+        ({"wait": None}, "run.yaml: wait is null"),
+        ({"max_steps": 0}, "max_steps is at least 1, or -1 where num_train_epochs says how many, not 0"),
+        ({"num_train_epochs": 0}, "num_train_epochs is above 0, not 0.0"),
+        ({"per_device_train_batch_size": 0}, "per_device_train_batch_size is at least 1, not 0"),
+        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps is at least 1, not 0"),
+        ({"learning_rate": -1}, "learning_rate is at least 0, not -1.0"),
+        ({"temperature": 0}, "temperature is above 0, not 0.0"),
+        ({"epsilon": float("nan")}, "epsilon is nan, which is no number"),
+        ({"reward_weights": [float("nan")]}, "reward_weights is nan, which is no number"),
+        ({"success_at": float("nan")}, "success_at is a number, not nan"),
+        ({"success_at": float("inf")}, "success_at is a number, not inf"),
+        ({"resume_from_checkpoint": "runs/a/checkpoint-1"}, "resume_from_checkpoint has no effect here: --resume "),
+        ({"do_predict": True}, "do_predict has no effect here: ors-train eval"),
+        ({"eval_strategy": "steps", "url": "http://h"}, "eval_strategy evaluates on the tasks of eval_split, and none"),
+        ({"eval_on_start": True, "url": "http://h"}, "eval_on_start evaluates on the tasks of eval_split, and none"),
+        ({"do_eval": True, "url": "http://h"}, "do_eval evaluates on the tasks of eval_split, and none"),
+        ({"environments": {"url": "http://h"}}, "run.yaml: environments is a list, each entry with a url, not dict"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_by_its_key(file: Path, keys: dict[str, Any], said: str) -> None:
@@ -151,11 +170,25 @@ def test_a_value_that_does_not_fit_is_refused_by_its_key(file: Path, keys: dict[
         ("headers", ["a"], "headers is a mapping"),
         ("open_timeout", None, "open_timeout is a number, not NoneType"),
         ("eval_tasks", 0, "eval_tasks is at least 1, not 0"),
+        ("unfinished_reward", float("nan"), "unfinished_reward is a number, not nan"),
+        ("weight", "nan", "weight is a number, not nan"),
+        ("url", "http://h/?token=hunter2", "the url has a query or a fragment, which no server's address has"),
         ("name", "owner/name", "an entry of environments has a url, or the name of one in the catalog"),
     ],
 )
 def test_a_value_of_an_environment_that_does_not_fit_is_refused(file: Path, key: str, value: Any, said: str) -> None:
     assert said in entry_refused(file, **{key: value})
+
+
+def test_a_null_is_fine_where_the_key_has_one(file: Path) -> None:
+    found = load(written(file, url="http://h", env_name=None, report_to=None, model_init_kwargs=None))
+    assert found.grpo.model_init_kwargs is None
+
+
+def test_evaluating_during_training_takes_any_entrys_split(file: Path) -> None:
+    listed = [{"url": "http://h"}, {"url": "http://h:2", "eval_split": "test"}]
+    sizes = {"num_generations": 2, "per_device_eval_batch_size": 2}
+    assert load(written(file, environments=listed, eval_strategy="epoch", do_eval=True, **sizes)).grpo.do_eval
 
 
 def test_a_number_that_yaml_takes_for_text_is_a_number(file: Path) -> None:

@@ -45,6 +45,10 @@ def test_a_training_file_says_where_and_how_but_not_on_what(
         "generation_batch_size": 64,
         "resume": "auto",
         "eval_strategy": "steps",
+        "eval_on_start": True,
+        "do_eval": True,
+        "load_best_model_at_end": True,
+        "mixture_size": 4,
         "beta": 0.1,
     }
     file = written(tmp_path / "run.yaml", environments=entries, output_dir=str(tmp_path / "run"), **training)
@@ -103,6 +107,9 @@ def test_what_cannot_be_evaluated_is_said_in_a_line(ors_train: Command, gym: str
         ors_train("eval", "--model", tiny_model, *where, "--split", "tset")
     )
     assert "there is no such folder" in one_line(ors_train("eval", "--model", "./nothing", *where))
+    for flag, value, rule in (("success_at", "nan", "is a number, not nan"), ("temperature", 0, "is above 0, not 0.0")):
+        said = one_line(ors_train("eval", "--model", tiny_model, *where, f"--{flag}", value))
+        assert said == f"ors-train eval: {flag} {rule}"
 
 
 def test_a_result_that_has_nowhere_to_go_is_said_before(

@@ -1,4 +1,4 @@
-"""Which tasks a run is evaluated on, where its entries share some."""
+"""A run's environments: which tasks it trains and is evaluated on, where entries share some."""
 
 from __future__ import annotations
 
@@ -40,3 +40,9 @@ def test_rows_of_a_run_have_each_held_out_task_once(gym: str) -> None:
     rows = environments(load(MODEL, {"eval_split": "test"}, entries=parts)).eval_dataset
     assert rows is not None
     assert sorted((row["environment"], row["task_index"]) for row in rows) == [("a", 0), ("a", 1), ("a", 2)]
+
+
+def test_the_size_of_an_epoch_holds_for_one_environment_too(gym: str) -> None:
+    only = [EnvironmentConfig(url=gym, env_name="gym")]
+    assert len(environments(load(MODEL, {"mixture_size": 20}, entries=only)).train_dataset) == 20
+    assert len(environments(load(MODEL, entries=only)).train_dataset) == 6
