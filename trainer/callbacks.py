@@ -33,8 +33,8 @@ class Journal(TrainerCallback):  # type: ignore[misc]
         self._run.update(step=state.global_step, steps=state.max_steps)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        """Append a step's metrics."""
-        if logs and "reward" in logs:
+        """Append a step's metrics, or those of an evaluation, whose names all begin with `eval_`."""
+        if logs and ("reward" in logs or "eval_reward" in logs):
             self._run.metrics({"step": state.global_step, **logs})
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -68,11 +68,13 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
             self._bar.start()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        """Show the step's reward."""
-        if not logs or "reward" not in logs:
+        """Show the step's reward, and what an evaluation came to."""
+        logs = logs or {}
+        if "eval_reward" in logs:
+            self._console.print(f"step {state.global_step}/{state.max_steps}  evaluation: {_scores(logs, 'eval_')}")
+        if "reward" not in logs:
             return
-        scored = logs.get("env/scored")
-        said = f"reward {_number(logs['reward'], '.3f')}  scored {_number(scored, '.0%')}"
+        said = _scores(logs)
         if self._bar is not None:
             self._bar.update(self._task, completed=state.global_step, said=said)
         elif time.monotonic() - self._line_at > LINE_EVERY or state.global_step == state.max_steps:
@@ -91,6 +93,11 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def _scores(logs: dict[str, Any], prefix: str = "") -> str:
+    reward, scored = logs[f"{prefix}reward"], logs.get(f"{prefix}env/scored")
+    return f"reward {_number(reward, '.3f')}  scored {_number(scored, '.0%')}"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -146,6 +146,28 @@ def test_a_finished_run_says_so_and_goes_on_when_asked_for_more(
 
 
 @pytest.mark.slow
+def test_evaluations_during_training_are_kept_and_shown(
+    ors_train: Command, tiny_model: Path, run: Path, diary: Path
+) -> None:
+    with serve_script(GYM, env={"DIARY": str(diary)}) as url:
+        where = ("--url", url, "--env_name", "gym", "--model_name_or_path", tiny_model, "--output_dir", run, *SMALL)
+        when = ("--eval_on_start", "true", "--eval_strategy", "steps", "--eval_steps", 2, "--eval_split", "test")
+        sizes = ("--per_device_eval_batch_size", 2, "--eval_rollouts", 1, "--mixture_size", 2)
+        said = ors_train("train", *where, *when, *sizes)
+    assert said.status == 0, said.err
+    lines = rows(run / "metrics.jsonl")
+    evaluated = [row for row in lines if "eval_reward" in row]
+    assert [row["step"] for row in evaluated] == [0, 2, 3]
+    assert all(key == "step" or key.startswith(("eval_", "epoch")) for row in evaluated for key in row)
+    assert evaluated[-1]["eval_env/scored"] == 0
+    assert [row["step"] for row in lines if "reward" in row] == [1, 2, 3]
+    assert [line for line in said.err.splitlines() if "evaluation: " in line] == [
+        f"step {step}/3  evaluation: reward none  scored 0%" for step in (0, 2, 3)
+    ]
+    assert record(run)["steps"] == 3
+
+
+@pytest.mark.slow
 def test_a_crash_leaves_its_traceback_in_the_folder_and_one_line(
     ors_train: Command, tiny_model: Path, run: Path, diary: Path
 ) -> None:
