@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.servers import ROOT, free_port, variables
-from tests.trainer.conftest import record
+from tests.trainer.conftest import record, until
 from tests.trainer.scripted_server import Protocol, Reply, Request, scripted
 from trainer import OpenRewardSpec
 from trainer.ors import discovery
@@ -501,6 +501,25 @@ def test_a_catalog_name_goes_to_the_session_host_with_the_key(monkeypatch: pytes
         assert {request.headers.get("x-deployment") for request in server.requests} == {"owner/shop"}
         assert server.count("/list_environments") == 0
         assert server.count("/splits") == 1
+
+
+def test_the_variant_of_a_catalog_name_is_in_the_paths_and_the_deployment_is_the_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    protocol = Protocol()
+    with scripted(protocol) as server:
+        monkeypatch.setenv("OPENREWARD_API_KEY", KEY)
+        monkeypatch.setenv("OPENREWARD_API_URL", "http://127.0.0.1:1")
+        monkeypatch.setenv("OPENREWARD_SESSION_URL", server.url)
+        spec = OpenRewardSpec("owner/deployed", env_name="shop")
+        assert [row["environment"] for row in rows(spec)] == ["owner/deployed"] * 2
+        rollout = spec.environment_factory()
+        assert (rollout.reset(task_index=1), rollout.add(n=1)) == ("train 1", "ok")
+        rollout._close()
+        until(lambda: server.count("/delete_session") == server.count("/create_session"))
+        assert {request.headers.get("x-deployment") for request in server.requests} == {"owner/deployed"}
+        assert (server.count("/shop/splits"), server.count("/shop/call")) == (1, 1)
+        assert {session["env_name"] for session in protocol.sessions.values()} == {"shop"}
 
 
 def test_a_secret_of_unknown_domains_is_refused_on_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:

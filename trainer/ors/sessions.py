@@ -243,7 +243,7 @@ def connect(endpoint: Endpoint) -> Callable[[str | None], Connection]:
 
     def make(variant: str | None) -> Connection:
         label = f"{variant or endpoint.env_name or 'environment'} at {endpoint.address}" if endpoint.is_url else name
-        headers["X-Deployment"] = variant or name
+        headers["X-Deployment"] = (variant or name) if endpoint.is_url else name
         wire = Wire(client, base, headers, label, endpoint.open_timeout + CLOSE_TIMEOUT)
         return Connection(endpoint, wire, f"/{variant}" if variant else "", variant, create_headers, client.close)
 
