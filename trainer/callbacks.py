@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,7 @@ from trainer.report_text import readable
 from trainer.run import RunFolder
 
 LINE_EVERY = 10.0  # seconds between lines of progress where there is no terminal
+SIGNAL_EVERY = 0.2  # seconds between looks whether a signal has come
 
 
 class Journal(TrainerCallback):  # type: ignore[misc]
@@ -176,11 +178,23 @@ class Stopper(TrainerCallback):  # type: ignore[misc]
                     f"{worst.name} has been away since {time.ctime(worst.since)}: {worst.last_error}; waiting for it"
                 )
                 told = True
-            loop.probe()
-            if loop.outages():
+            self._try_again(worst.since + self._outage_timeout)
+            if self.signal is None and loop.outages():
                 time.sleep(1.0)
         if told and self.signal is None:
             self._say("all environments are back")
+
+    def _try_again(self, until: float) -> None:
+        """See whether sessions can be opened again: until a moment (seconds since the epoch), and no longer than until
+        a signal comes. Opening one may take minutes, where a container that is told to stop has ten seconds."""
+        trying = loop.probe()
+        try:
+            while self.signal is None and time.time() <= until:
+                if wait([trying], SIGNAL_EVERY).done:
+                    trying.result()
+                    return
+        finally:
+            trying.cancel()
 
 
 def _anywhere(flag: bool) -> bool:

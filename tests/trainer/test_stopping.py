@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from transformers import TrainerControl
 
 from tests.servers import free_port, running, serve_script
 from tests.trainer.commands import GYM, SMALL, Command, happened, record, rows, steps, trained, written
 from tests.trainer.conftest import until
+from tests.trainer.scripted_server import Protocol, Reply, Request, scripted
+from trainer.callbacks import Stopper
+from trainer.ors import loop
+from trainer.ors.endpoint import Endpoint
+from trainer.ors.errors import EnvironmentFailure
 
 
 @pytest.fixture
@@ -134,6 +142,37 @@ def test_a_signal_before_the_run_has_begun_leaves_nothing(ors_train: Command, ti
     assert said.status == 143
     assert said.err == "interrupted: stopped at once by SIGTERM\n"
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["signal", "timeout"])
+def test_an_environment_that_hangs_holds_up_neither_a_signal_nor_the_end_of_the_wait(told: bool) -> None:
+    async def create_session(request: Request, reply: Reply) -> None:
+        if server.count("/create_session") == 1:
+            await reply.json({"detail": "closed today"}, 403)
+        else:
+            hanging.set()
+            await asyncio.sleep(600)
+
+    def interrupt() -> None:
+        assert hanging.wait(60)
+        if told:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    hanging = threading.Event()
+    with scripted(Protocol(create_session=create_session)) as server:
+        endpoint = Endpoint(server.url, open_timeout=120)
+        with pytest.raises(EnvironmentFailure):
+            loop.open_session(endpoint, "train", 0).result(60)
+        said: list[str] = []
+        with Stopper(600 if told else 2, said.append) as stopper, meanwhile(interrupt):
+            control = TrainerControl()
+            stopper.on_train_begin(None, None, control)
+            start = time.monotonic()
+            stopper.on_step_end(None, None, control)
+            assert time.monotonic() - start < 15
+        assert control.should_save and control.should_training_stop
+        assert (stopper.signal, stopper.outage is None) == ((signal.SIGTERM, True) if told else (None, False))
+        assert "waiting for it" in said[0]
 
 
 class Outage:

@@ -237,7 +237,7 @@ def on_connection(endpoint: Endpoint, ask: Callable[[Connection], Coroutine[Any,
     return loop.submit(asked(loop)).result()
 
 
-def probe() -> None:
+def probe() -> Future[None]:
     """Try once to open a session, and close it again, on every environment on which the last opening failed."""
     loop = _running()
 
@@ -245,7 +245,7 @@ def probe() -> None:
         down = [connection for connection in loop.made() if connection.health.down_since is not None]
         await asyncio.gather(*(connection.probe() for connection in down))
 
-    loop.submit(tried()).result()
+    return loop.submit(tried())
 
 
 def outages() -> list[Outage]:
