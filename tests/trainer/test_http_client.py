@@ -70,6 +70,34 @@ def test_a_host_of_no_proxy_is_asked_itself(address: str, monkeypatch: pytest.Mo
     assert asked(f"http://{address}") == ["/health", None, None]
 
 
+def test_no_connection_is_used_again_that_a_common_server_may_be_closing_as_idle() -> None:
+    """gunicorn does after 2 s, uvicorn and Node after 5."""
+    connections: list[int] = []
+
+    class Counts(Answers):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            connections.append(self.client_address[1])
+
+    async def ask(base_url: str) -> None:
+        async with http_client(base_url) as client:
+            for pause in (0.0, 0.0, 2.0):
+                await asyncio.sleep(pause)
+                async with client.get(f"{base_url}/health") as response:
+                    await response.read()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Counts) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        asyncio.run(ask(f"http://127.0.0.1:{server.server_port}"))
+        server.shutdown()
+        thread.join()
+    assert 2 <= len(connections) <= 3
+
+
 def test_nothing_of_a_netrc_file_is_sent(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login me password secret\n")

@@ -207,13 +207,17 @@ def test_a_dead_server_is_tried_for_the_limit_and_then_once_and_its_return_is_no
     assert loop.outages() == []
     server.close()
 
+    async def reset(request: Request, reply: Reply) -> None:
+        reply.reset()
+
+    server = ScriptedServer(reset, port)
     failure_of(lambda: open_one(endpoint))
-    since = loop.outages()[0].since
-    connection = loop._running().made()[0]
-    requests = connection.wire.requests
+    since, requests = loop.outages()[0].since, len(server.requests)
+    assert requests > 1
     failure_of(lambda: open_one(endpoint))
-    assert connection.wire.requests == requests + 1
+    assert len(server.requests) == requests + 1
     assert loop.outages()[0].since == since
+    server.close()
 
     server = ScriptedServer(Protocol(), port)
     assert open_one(endpoint).prompt == "train 0"

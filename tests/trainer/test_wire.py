@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import json
 import re
+import sys
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -28,9 +30,15 @@ BODY = {"name": "add", "input": {"n": 1}}
 SECRETS = {"X-API-Key": "key-1", "X-Secrets": "secrets-1", "Authorization": "Bearer token-1"}
 
 
-def on_wire(url: str, ask: Callable[[Wire], Awaitable[T]], headers: dict[str, str] | None = None, **more: Any) -> T:
+def on_wire(
+    url: str,
+    ask: Callable[[Wire], Awaitable[T]],
+    headers: dict[str, str] | None = None,
+    trace: aiohttp.TraceConfig | None = None,
+    **more: Any,
+) -> T:
     async def run() -> T:
-        async with aiohttp.ClientSession() as client:
+        async with aiohttp.ClientSession(trace_configs=[trace] if trace is not None else None) as client:
             return await ask(Wire(client, url, headers or {}, "shop", **more))
 
     return asyncio.run(run())
@@ -230,19 +238,71 @@ def test_a_refused_connection_is_tried_again() -> None:
     async def answer(request: Request, reply: Reply) -> None:
         await reply.stream(("task_id", "t1"), ("end", "1"))
 
-    port = free_port()
+    async def was_refused(*_: Any) -> None:
+        refused.set()
+
+    port, trace, refused = free_port(), aiohttp.TraceConfig(), asyncio.Event()
+    trace.on_request_exception.append(was_refused)
 
     async def later(wire: Wire) -> Any:
         under_way = asyncio.create_task(wire.call("/shop/call", "s1", BODY))
-        while wire.requests == 0:
-            await asyncio.sleep(0.01)
+        await refused.wait()
         server = await asyncio.to_thread(ScriptedServer, answer, port)
         try:
             return await under_way, len(server.requests)
         finally:
             await asyncio.to_thread(server.close)
 
-    assert on_wire(f"http://127.0.0.1:{port}", later) == (1, 1)
+    assert on_wire(f"http://127.0.0.1:{port}", later, trace=trace) == (1, 1)
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_call_of_which_nothing_was_sent_is_sent_on_another_connection(closed: int) -> None:
+    """The server closes a connection as idle after it was chosen and before the first byte is written on it."""
+
+    async def answer(request: Request, reply: Reply) -> None:
+        if request.path == "/ping":
+            await asyncio.to_thread(together.wait, 30)  # so that there are several connections to use again
+            await reply.json({})
+        else:
+            await reply.stream(("task_id", "t1"), ("end", str(server.count("/shop/call"))))
+
+    async def close(*_: Any) -> None:
+        if len(reused) < closed:
+            [protocol] = connectors[0]._acquired
+            reused.append(protocol)
+            if sys.version_info >= (3, 12):  # aiohttp writes as soon as it has chosen
+                protocol.transport.close()
+            else:  # there is a turn of the loop in between
+                asyncio.get_running_loop().call_soon(protocol.transport.close)
+
+    async def ask(wire: Wire) -> Any:
+        connectors.append(wire._client.connector)
+        await asyncio.gather(*(wire.request("POST", "/ping", sid="s1") for _ in range(3)))
+        return await wire.call("/shop/call", "s1", BODY)
+
+    together, reused, connectors = threading.Barrier(3), [], []  # type: ignore[var-annotated]
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_reuseconn.append(close)
+    with scripted(answer) as server:
+        assert on_wire(server.url, ask, trace=trace) == 1
+        assert (len(reused), server.count("/shop/call")) == (closed, 1)
+
+
+def test_a_call_that_was_sent_on_a_connection_just_closed_is_not_sent_again() -> None:
+    async def answer(request: Request, reply: Reply) -> None:
+        if request.path == "/ping":
+            await reply.json({})
+        else:
+            reply.reset()
+
+    async def ask(wire: Wire) -> Any:
+        await wire.request("POST", "/ping", sid="s1")
+        return await wire.call("/shop/call", "s1", BODY)
+
+    with scripted(answer) as server:
+        assert failure_of(lambda: on_wire(server.url, ask)).reached
+        assert server.count("/shop/call") == 1
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from yarl import URL
 from trainer.ors.errors import EnvironmentFailure
 
 CONNECT = 10.0  # seconds
+IDLE = 1.5  # seconds that a connection is kept for: less than servers do, gunicorn 2 and uvicorn and Node 5
+BEGUN = 4  # times at most, where the connection closes before anything of the request is sent
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_REDIRECTS = 4
 _GATEWAY = frozenset({429, 502, 503, 504})  # said by what stands before the environment, not by its code
@@ -66,7 +68,8 @@ def http_client(base_url: str) -> aiohttp.ClientSession:
         # aiohttp 3 has no other way to give a pool its proxy's password, yet announces the end of this one.
         warnings.simplefilter("ignore", DeprecationWarning)
         auth = aiohttp.BasicAuth(user, password or "") if user else None
-        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), proxy=proxy, proxy_auth=auth)
+        pool = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE)
+        return aiohttp.ClientSession(connector=pool, proxy=proxy, proxy_auth=auth)
 
 
 class Exchange:
@@ -81,6 +84,7 @@ class Exchange:
         headers: All headers.
         body: Sent as JSON; None for none.
         silence: Seconds after which a response that says nothing counts as broken; None for no limit.
+        connect: Seconds in which there must be a connection; None for no limit.
     """
 
     def __init__(
@@ -92,9 +96,12 @@ class Exchange:
         headers: Mapping[str, str],
         body: Mapping[str, Any] | None,
         silence: float | None,
+        connect: float | None = CONNECT,
     ) -> None:
         self._client, self._name, self._method, self._url = client, name, method, url
-        self._headers, self._body, self._silence = headers, body, silence
+        self._headers, self._body = headers, body
+        self._silence = silence
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=silence)
         self._response: aiohttp.ClientResponse | None = None
 
     async def __aenter__(self) -> aiohttp.ClientResponse:
@@ -118,25 +125,29 @@ class Exchange:
             self._response.release()
 
     async def _request(self, url: str) -> aiohttp.ClientResponse:
-        if self._response is not None:
-            self._response.release()
-        try:
-            self._response = await self._client.request(
-                self._method,
-                url,
-                headers=self._headers,
-                json=self._body,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=self._silence),
-            )
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            said = f"{self._name}: no connection: {say(error)}"
-            raise EnvironmentFailure("unreachable", said, reached=False) from None
-        except aiohttp.ServerTimeoutError:
-            raise EnvironmentFailure("timeout", f"{self._name}: nothing heard for {self._silence:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise EnvironmentFailure("unreachable", f"{self._name}: connection lost: {say(error)}") from None
-        return self._response
+        for _ in range(BEGUN):
+            if self._response is not None:
+                self._response.release()
+            try:
+                self._response = await self._client.request(
+                    self._method,
+                    url,
+                    headers=self._headers,
+                    json=self._body,
+                    allow_redirects=False,
+                    timeout=self._timeout,
+                )
+                return self._response
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+                said = f"{self._name}: no connection: {say(error)}"
+                raise EnvironmentFailure("unreachable", said, reached=False) from None
+            except aiohttp.ServerTimeoutError:
+                raise EnvironmentFailure("timeout", f"{self._name}: nothing heard for {self._silence:g} s") from None
+            except (aiohttp.ClientError, OSError) as error:
+                said = f"{self._name}: connection lost: {say(error)}"
+                if not _nothing_sent(error):
+                    raise EnvironmentFailure("unreachable", said) from None
+        raise EnvironmentFailure("unreachable", said, reached=False)
 
     def _onward(self, response: aiohttp.ClientResponse) -> str:
         target = urljoin(self._url, response.headers.get("Location", ""))
@@ -160,6 +171,12 @@ class Exchange:
             detail = text
         words = " ".join(str(detail)[:_MAX_DETAIL].split()) or response.reason or "no reason given"
         return HTTPStatus(self._name, response.status, words, response.headers)
+
+
+def _nothing_sent(error: BaseException) -> bool:
+    """Whether the connection was closed before the first byte of the request: the server took it for idle just when it
+    was used again. aiohttp writes headers and body at once, so there is no half of a request."""
+    return "Cannot write to closing transport" in f"{error} {error.__cause__}"
 
 
 def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:

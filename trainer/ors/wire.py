@@ -53,7 +53,6 @@ class Wire:
         self._headers = dict(headers)
         self._patience = patience
         self.name = name
-        self.requests = 0
 
     async def request(
         self,
@@ -118,8 +117,8 @@ class Wire:
         """The JSON result of a call that the server runs as a resumable task. The caller sets the deadline.
 
         A connection that breaks after the task id came is taken up again by that id. Before that, the call is sent
-        again only where the request cannot have reached the environment: connection refused, or a gateway that says
-        the backend is still starting or asks to wait.
+        again only where the request cannot have reached the environment: a connection that was refused, or closed
+        before the first byte, or a gateway that says the backend is still starting or asks to wait.
         """
         resume: dict[str, str] = {}
         failed = 0
@@ -196,7 +195,6 @@ class Wire:
         headers: Mapping[str, str],
         silence: float | None,
     ) -> Exchange:
-        self.requests += 1
         every = {**self._headers, **headers}
         if sid is not None:
             every["X-Session-ID"] = sid
