@@ -16,7 +16,7 @@ import pytest
 from tests.servers import free_port, running, serve_script
 from tests.trainer.conftest import WORKSHOP, record, until
 from tests.trainer.scripted_server import Protocol, Reply, Request, ScriptedServer, scripted
-from trainer.ors import loop
+from trainer.ors import http, loop, wire
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ToolRefused
 from trainer.ors.outcomes import Outcome
@@ -375,23 +375,40 @@ def test_a_restarted_server_does_not_know_the_session() -> None:
 # ── keeping alive ──────────────────────────────────────────────────
 
 
-def hold_the_gil(seconds: float) -> None:
-    """What a long generation does at its worst: no other thread of the process runs meanwhile."""
-    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+def hold_the_gil(turns: int, seconds: float = 3.0) -> None:
+    """What a long generation does at its worst: no other thread of the process runs for seconds, again and again."""
+    for _ in range(turns):
+        ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("keepalive", "lives"), [(1.0, True), (600.0, False)])
-def test_keepalive_goes_on_while_the_main_thread_holds_the_interpreter(keepalive: float, lives: bool) -> None:
-    with serve_script(WORKSHOP, {"REAP_SECONDS": "8"}) as url:
-        endpoint = Endpoint(url, keepalive=keepalive)
-        sessions = [open_one(endpoint) for _ in range(4)]
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
-            hold_the_gil(0.4)
-        answers = [call_one(endpoint, session, "say", text="still here") for session in sessions]
-        assert [isinstance(answer, Outcome) for answer in answers] == [lives] * 4
-        assert record(url)["ran"].get("reaped", 0) == (0 if lives else 4)
+def test_keepalive_goes_on_while_the_main_thread_holds_the_interpreter() -> None:
+    with serve_script(WORKSHOP, {"REAP_SECONDS": "36"}) as url:
+        kept, left = (Endpoint(url, keepalive=seconds) for seconds in (1.0, 600.0))
+        sessions = [(endpoint, open_one(endpoint)) for endpoint in (kept, kept, left, left)]
+        hold_the_gil(14)
+        answers = [call_one(endpoint, session, "say", text="still here") for endpoint, session in sessions]
+        assert [isinstance(answer, Outcome) for answer in answers] == [True, True, False, False]
+
+
+def test_a_ping_may_take_longer_to_connect_than_what_is_waited_for(
+    workshop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "CONNECT", 0.1)  # less than two turns of a loop that seldom gets the interpreter
+    monkeypatch.setattr(http, "IDLE", 0.0)
+    session = open_one(Endpoint(workshop, keepalive=0.1))
+    record(workshop, forget=True)
+    hold_the_gil(16, 0.5)
+    requests = [request for request in record(workshop)["requests"] if request["path"] == "/ping"]
+    assert session.sid in {request["headers"]["x-session-id"] for request in requests}
+
+
+@pytest.mark.slow
+def test_a_session_is_closed_while_the_main_thread_holds_the_interpreter(workshop: str) -> None:
+    endpoint = Endpoint(workshop, keepalive=600)
+    loop.close_session(endpoint, open_one(endpoint))
+    hold_the_gil(3)
+    until(lambda: record(workshop)["open"] == 0)
 
 
 @pytest.mark.slow

@@ -282,7 +282,7 @@ def test_tools_that_depend_on_the_task_are_gathered_from_the_tasks_asked_for() -
         assert tools_of(num_tasks=2) == {"tool_0"}
         assert tools_of(task_tools_discovery_index=1) == {"tool_1"}
         assert tools_of(discover_task_tools=False) == {"add"}
-        assert len(protocol.deleted) == len(protocol.sessions) == 4
+        until(lambda: len(protocol.deleted) == len(protocol.sessions) == 4)
 
 
 def test_where_no_task_tells_its_tools_the_common_ones_are_taken_and_that_is_said(

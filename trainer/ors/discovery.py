@@ -162,7 +162,7 @@ async def read_tools(connection: Connection, split: str, probe: Sequence[int]) -
             try:
                 return await connection.wire.request("GET", f"{connection.prefix}/task_tools", sid=session.sid)
             finally:
-                await connection.close_session(session)
+                connection.close_session(session)
 
     told = await asyncio.gather(*(ask(index) for index in probe), return_exceptions=True)
     failures = [answer for answer in told if isinstance(answer, BaseException)]

@@ -220,7 +220,7 @@ def close_session(endpoint: Endpoint, session: Session) -> None:
     """Begin to close a session. Nothing to do where all are closed already."""
 
     async def closed(loop: _Loop) -> None:
-        await (await loop.connection(endpoint)).close_session(session)
+        (await loop.connection(endpoint)).close_session(session)
 
     loop = _current
     if loop is not None:

@@ -27,6 +27,9 @@ from trainer.ors.wire import Wire
 T = TypeVar("T")
 
 CLOSE_TIMEOUT = 3.0  # seconds that closing everything may take at exit; the servers' reapers do the rest
+BESIDE = 300.0
+"""Seconds that a request may take which nobody waits for: a ping, an end. Where the main thread keeps the interpreter
+for seconds at a time, each turn of the loop takes so long, and a request needs several before it is even sent."""
 
 
 @dataclass
@@ -77,7 +80,7 @@ class Connection:
         """See whether a session can be opened now."""
         if self.health.task is not None:
             with suppress(EnvironmentFailure):
-                await self.close_session(await self.open(*self.health.task))
+                self.close_session(await self.open(*self.health.task))
 
     async def _open_once(self, split: str, index: int, deadline: float) -> Session:
         sid, creating = None, None
@@ -144,10 +147,10 @@ class Connection:
             session.last_used = time.monotonic()
         return outcome(result, tool, self.wire.name)
 
-    async def close_session(self, session: Session) -> None:
-        """Tear the session down on the server; what fails here is the server's reaper's to clean up."""
+    def close_session(self, session: Session) -> None:
+        """Begin to tear the session down on the server; what fails here is the server's reaper's to clean up."""
         if self.sessions.pop(session.sid, None) is not None:
-            await asyncio.shield(self._finish(self._delete(session.sid)))
+            self._finish(self._delete(session.sid))
 
     async def close_all(self) -> None:
         """Tear down what is open and wait for what is being torn down."""
@@ -172,12 +175,11 @@ class Connection:
     async def _delete(self, sid: str, creating: asyncio.Task[Any] | None = None) -> None:
         """Tear a session down; one that is still being created, after that, or the server would not find it."""
         if creating is not None:
-            await asyncio.wait({creating}, timeout=CLOSE_TIMEOUT)
-        with suppress(EnvironmentFailure, TimeoutError):
-            async with asyncio.timeout(CLOSE_TIMEOUT):
-                await self.wire.request("POST", "/delete", sid=sid, repeatable=True)
-                if not self.endpoint.is_url:  # the catalog's hosts hold the id itself too; elsewhere it is nothing
-                    await self.wire.request("POST", "/delete_session", sid=sid, repeatable=True)
+            await asyncio.wait({creating})
+        with suppress(EnvironmentFailure):
+            await self.wire.request("POST", "/delete", sid=sid, repeatable=True, within=BESIDE)
+            if not self.endpoint.is_url:  # the catalog's hosts hold the id itself too; elsewhere it is nothing
+                await self.wire.request("POST", "/delete_session", sid=sid, repeatable=True, within=BESIDE)
 
     def _slot(self) -> AbstractAsyncContextManager[Any]:
         return self._slots if self._slots is not None else nullcontext()
@@ -195,11 +197,9 @@ class Connection:
                     self._pings[session.sid] = asyncio.create_task(self._ping(session))
 
     async def _ping(self, session: Session) -> None:
-        """The time it may take is long: where the main thread keeps the interpreter for seconds at a time, each turn of
-        this loop takes so long, and a ping needs several before it is even sent."""
         session.last_used = time.monotonic()
         try:
-            await self.wire.request("POST", "/ping", sid=session.sid, repeatable=True)
+            await self.wire.request("POST", "/ping", sid=session.sid, repeatable=True, within=BESIDE)
         except HTTPStatus as status:
             if status.gone:
                 self._lose(session)

@@ -17,7 +17,7 @@ import aiohttp
 
 from trainer.ors import sse
 from trainer.ors.errors import EnvironmentFailure
-from trainer.ors.http import Exchange, HTTPStatus, say
+from trainer.ors.http import CONNECT, Exchange, HTTPStatus, say
 
 HEARTBEAT = 30.0  # seconds of silence after which a stream counts as broken; servers send a comment every 10
 RECONNECTS = 5  # in a row, as many as the SDK allows
@@ -63,19 +63,22 @@ class Wire:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
+        within: float | None = None,
     ) -> Any:
         """The JSON that the server answers. Raises EnvironmentFailure, with `HTTPStatus` where it answered at all.
+
+        It has `patience`, of which a connection may take `CONNECT`; or `within`, of which a connection may take all.
 
         What is `repeatable` is sent once more where the connection is lost: the server may have closed it as idle in
         the very moment. (A GET is repeated by the HTTP client itself.)
         """
         try:
-            return await self._answer(method, path, sid, body, headers)
+            return await self._answer(method, path, sid, body, headers, within)
         except EnvironmentFailure as failure:
             lost = failure.kind == "unreachable" and failure.reached and not isinstance(failure, HTTPStatus)
             if not (repeatable and lost):
                 raise
-        return await self._answer(method, path, sid, body, headers)
+        return await self._answer(method, path, sid, body, headers, within)
 
     async def _answer(
         self,
@@ -84,15 +87,17 @@ class Wire:
         sid: str | None,
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str] | None,
+        within: float | None,
     ) -> Any:
+        limit, connect = (self._patience, CONNECT) if within is None else (within, None)
         try:
             async with (
-                asyncio.timeout(self._patience),
-                self._exchange(method, path, sid, body, headers or {}, None) as response,
+                asyncio.timeout(limit),
+                self._exchange(method, path, sid, body, headers or {}, None, connect) as response,
             ):
                 return json.loads(await response.read() or b"null")
         except TimeoutError:
-            said = f"{self.name}: {method} {path}: no answer within {self._patience:g} s"
+            said = f"{self.name}: {method} {path}: no answer within {limit:g} s"
             raise EnvironmentFailure("timeout", said) from None
         except (aiohttp.ClientError, OSError) as error:
             raise EnvironmentFailure("unreachable", f"{self.name}: connection lost: {say(error)}") from None
@@ -194,11 +199,12 @@ class Wire:
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str],
         silence: float | None,
+        connect: float | None = CONNECT,
     ) -> Exchange:
         every = {**self._headers, **headers}
         if sid is not None:
             every["X-Session-ID"] = sid
-        return Exchange(self._client, self.name, method, self._base + path, every, body, silence)
+        return Exchange(self._client, self.name, method, self._base + path, every, body, silence, connect)
 
 
 def _resumable(failure: EnvironmentFailure) -> bool:
