@@ -113,6 +113,27 @@ def test_fields_of_unlike_types_share_a_column_and_lose_nothing() -> None:
     assert [json.loads(rows[name]["options"]) for name in ("one", "two")] == [["a"], {"b": 1}]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (["a", 1], [2.5, 3.5], ['"a"', "1", "2.5", "3.5"]),
+        (["a", 1], ["hello", "1"], ['"a"', "1", '"hello"', '"1"']),
+        (["a", None], [None, 1], ['"a"', None, None, "1"]),
+        ([{"b": 1}, {"c": 1}], [{"b": 1}, {"b": 2}], ['{"b": 1}', '{"c": 1}', '{"b": 1}', '{"b": 2}']),
+        (["a", "b"], ["c", "d"], ["a", "b", "c", "d"]),
+    ],
+)
+def test_a_field_of_unlike_types_is_json_text_once(first: list[Any], second: list[Any], kept: list[Any]) -> None:
+    one, two = Protocol(), Protocol()
+    one.tasks["train"], two.tasks["train"] = [{"x": value} for value in first], [{"x": value} for value in second]
+    with scripted(one) as a, scripted(two) as b:
+        specs = [OpenRewardSpec(a.url, name="one"), OpenRewardSpec(b.url, name="two")]
+        assert [len(spec.train_dataset) for spec in specs] == [2, 2]
+        rows = {(row["environment"], row["task_index"]): row["x"] for row in Mixture(specs).train_dataset.to_list()}
+        assert [rows[key] for key in sorted(rows)] == kept
+        assert (a.count("/shop/task_range"), b.count("/shop/task_range")) == (1, 1)
+
+
 def test_each_environment_is_scored_as_its_own_spec_says(workshop: str) -> None:
     mixture = Mixture(
         [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.ors.errors import ConfigurationError
 from trainer.ors.rewards import with_coverage
-from trainer.ors.spec import ROW, OpenRewardSpec, metadata_columns
+from trainer.ors.spec import OpenRewardSpec, Row, as_dataset
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -88,18 +88,14 @@ class Mixture:
     def train_dataset(self) -> Dataset:
         """The rows of all environments in one order, each with its `environment`. Fields that an environment does not
         have are None. By weight, each environment has its exact share of the rows, whole epochs of its tasks first."""
-        from datasets import Dataset
-
         order = random.Random(self._seed)
-        rows: list[dict[str, Any]] = []
-        tasks = [spec.train_dataset.to_list() for spec in self.specs]
+        rows: list[Row] = []
+        tasks = [spec._rows() for spec in self.specs]
         for own, count in zip(tasks, self._counts([len(own) for own in tasks]), strict=True):
             epochs, rest = divmod(count, len(own))
             rows += own * epochs + order.sample(own, rest)
         order.shuffle(rows)
-        columns: dict[str, Any] = {key: [row[key] for row in rows] for key in ROW}
-        fields = [{key: value for key, value in row.items() if key not in ROW} for row in rows]
-        return Dataset.from_dict(columns | metadata_columns(fields))
+        return as_dataset(rows)
 
     def _counts(self, lengths: Sequence[int]) -> list[int]:
         """Rows of each environment: its share of the size, by largest remainder."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from trainer.ors.rollout import Factory
 
+Row = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""What the trainer needs of a task, by `ROW`, and the task's own fields as the server gave them."""
+
 ROW = ("prompt", "task_index", "split", "environment")
 TRL_COLUMNS = ("prompts", "completion", "completions", "completion_ids", "image", "images")
 TRL_ARGUMENTS = ("environments", "trainer_state", "log_extra", "log_metric")
@@ -133,6 +136,7 @@ class OpenRewardSpec:
     def of_split(self, split: str, num_tasks: int | None = None) -> OpenRewardSpec:
         """The same environment with the tasks of another split, all of them or the first so many."""
         other = self.named(self.name)
+        vars(other).pop("_tasks", None)
         other._split, other._num_tasks, other._indices = split, num_tasks, None
         return other
 
@@ -162,25 +166,27 @@ class OpenRewardSpec:
     def train_dataset(self) -> Dataset:
         """A `datasets.Dataset` of the tasks asked for: `prompt` (an empty user message, which the environment's prompt
         is appended to), `task_index`, `split`, `environment`, and the fields of the task."""
-        from datasets import Dataset
+        return as_dataset(self._rows())
 
+    @cached_property
+    def _tasks(self) -> list[tuple[int, Any]]:
+        """The tasks asked for, each with its index."""
         from trainer.ors.discovery import read_tasks
         from trainer.ors.loop import on_connection
 
-        tasks = on_connection(
+        return on_connection(
             self._endpoint,
             lambda connection: read_tasks(connection, self._split, count=self._num_tasks, indices=self._indices),
         )
-        columns: dict[str, Any] = {
-            "prompt": [[{"role": "user", "content": ""}] for _ in tasks],
-            "task_index": [index for index, _ in tasks],
-            "split": [self._split] * len(tasks),
-            "environment": [self.name] * len(tasks),
-        }
-        if self._include_metadata:
-            fields = [task if isinstance(task, dict) else {"task": task} for _, task in tasks]
-            columns |= metadata_columns(fields)
-        return Dataset.from_dict(columns)
+
+    def _rows(self) -> list[Row]:
+        rows: list[Row] = []
+        for index, task in self._tasks:
+            prompt = [{"role": "user", "content": ""}]
+            own = {"prompt": prompt, "task_index": index, "split": self._split, "environment": self.name}
+            fields = task if isinstance(task, dict) else {"task": task}
+            rows.append((own, fields if self._include_metadata else {}))
+        return rows
 
     @cached_property
     def environment_factory(self) -> Factory:
@@ -200,6 +206,14 @@ class OpenRewardSpec:
     def reward_funcs(self) -> Reward:
         """The reward function: an episode's score, or None where it has none. See `trainer.ors.rewards.Reward`."""
         return self._reward
+
+
+def as_dataset(rows: Sequence[Row]) -> Dataset:
+    """A table of tasks, which may be of several environments: a field that some do not have is None in their rows."""
+    from datasets import Dataset
+
+    own: dict[str, Any] = {key: [row[key] for row, _ in rows] for key in ROW}
+    return Dataset.from_dict(own | metadata_columns([fields for _, fields in rows]))
 
 
 def metadata_columns(tasks: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
