@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
                 success_at=config.run.success_at,
                 seed=flags.seed,
             )
-            loop.probe()  # the last batch may have been of broken tasks alone, and the environment be there
+            loop.probe().result()  # the last batch may have been of broken tasks alone, and the environment be there
             away = loop.outages()
         finally:
             loop.close_all()
