@@ -30,7 +30,8 @@ def test_what_it_shows_holds_no_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["owner/shop", "http://h", "https://h/with/path", "http://[::1]:8000", "http://u:p@h"]
+    "target",
+    ["owner/shop", "own.er/shop", "shop", "http://h", "https://h/with/path", "http://[::1]:8000", "http://u:p@h"],
 )
 def test_catalog_names_and_urls_are_taken(target: str) -> None:
     assert Endpoint(target).is_url == ("://" in target)
@@ -40,6 +41,56 @@ def test_catalog_names_and_urls_are_taken(target: str) -> None:
 def test_other_addresses_are_refused(target: str) -> None:
     with pytest.raises(ConfigurationError, match="no URL of an ORS server"):
         Endpoint(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("http://me:s3cret/pass#word@127.0.0.1:1", "'http://127.0.0.1:1'"),
+        ("http://me:s3cret/pass?word@127.0.0.1:1", "'http://127.0.0.1:1'"),
+        ("http://me:123/s3cret@h", "'http://h'"),
+        ("http://me:s3://cret-s3cret@h:1", "'http://h:1'"),
+        ("http://me:s3cret", "'http://me'"),
+        ("http://me:s3cret@[::1", "'http://[::1'"),
+        ("htp://me:s3cret@h", "'htp://h'"),
+        ("http://h:80?token=s3cret", "http://h:80, goes on with ? or #"),
+        ("http://h/x#s3cret", "http://h, goes on with ? or #"),
+        ("http://me:s3cret@h?u=http://s3cret", "http://h, goes on with ? or #"),
+        ("http://h?", "http://h, goes on with ? or #"),
+        ("me:s3cret@h:1", "'h:1'"),
+        ("h?token=s3cret&u=http://x", "'h'"),
+    ],
+)
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_of_an_address_that_is_none_nothing_is_shown_that_may_be_secret(
+    monkeypatch: pytest.MonkeyPatch, target: str, shown: str, by_variable: bool
+) -> None:
+    if by_variable:
+        monkeypatch.setenv("OPENREWARD_SESSION_URL", target)
+    with pytest.raises(ConfigurationError) as caught:
+        _ = Endpoint("http://127.0.0.1:1" if by_variable else target).base_url
+    said = str(caught.value)
+    assert shown in said
+    assert "s3cret" not in said
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("127.0.0.1:8000", "127.0.0.1:8000"),
+        ("localhost", "localhost"),
+        ("LOCALHOST:8000/x", "LOCALHOST:8000"),
+        ("echo:8000", "echo:8000"),
+        ("[::1]:8000", "[::1]:8000"),
+        ("my-org-my-env.hf.space", "my-org-my-env.hf.space"),
+        ("127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_a_servers_address_without_http_is_told_from_a_catalog_name(target: str, shown: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Endpoint(target)
+    assert f"{shown!r} is no catalog name" in str(caught.value)
+    assert "write http:// before it" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -421,6 +421,19 @@ def test_a_key_that_was_given_is_sent_there_and_only_there(workshop: str, pair: 
     assert KEY not in str(requests(pair))
 
 
+def test_what_is_given_for_a_url_goes_to_the_host_that_the_user_set_in_its_place(
+    workshop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENREWARD_SESSION_URL", workshop)
+    with scripted(Protocol()) as server:
+        play(OpenRewardSpec(server.url, api_key=KEY, hf_token="hf_abc", secrets={"mine": SECRET}))
+        assert server.requests == []
+    asked = requests(workshop)
+    sent = {(request["headers"].get("x-api-key"), request["headers"].get("authorization")) for request in asked}
+    assert sent == {(KEY, "Bearer hf_abc")}
+    assert all(SECRET in request["headers"]["x-secrets"] for request in asked if request["path"] == "/create")
+
+
 def test_secrets_arrive_with_the_domains_they_may_go_to(workshop: str) -> None:
     play(
         OpenRewardSpec(

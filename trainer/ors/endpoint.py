@@ -21,8 +21,8 @@ class Endpoint:
     Args:
         target: Catalog name (`owner/name`) or URL of an ORS server.
         env_name: Which of the server's environments; None for its first.
-        api_key: Key given by the user for this very target. The platform's key is looked up for catalog targets alone.
-        headers: Further headers for every request.
+        api_key: Key given by the user, sent to `base_url`. The platform's is looked up for catalog targets alone.
+        headers: Further headers for every request, sent to `base_url`.
         secrets: Session secrets: a value, or a value and the domains it may be sent to.
         open_timeout: Seconds in which a session must be open, retries included. A backend that says it is still
             starting is waited for longer: `OPENREWARD_STARTING_RIDE_OUT_S`, 600 s by default, as in the SDK.
@@ -44,6 +44,9 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not self.target:
             raise ConfigurationError("an environment needs a target: a catalog name or the URL of an ORS server")
+        if not self.is_url and _looks_like_host(self.target):
+            said = f"{_shown(self.target)!r} is no catalog name (owner/name)"
+            raise ConfigurationError(f"{said}; if it is a server's address, write http:// before it")
         if self.is_url:
             _check_url(self.target, "the target")
             if urlsplit(self.target).username and any(name.lower() == "authorization" for name, _ in self.headers):
@@ -70,7 +73,8 @@ class Endpoint:
     @property
     def base_url(self) -> str:
         """The one URL that serves everything of a self-hosted target. `OPENREWARD_SESSION_URL`, set by the user, wins:
-        the SDK reads it so, and the seed's quick start sets it."""
+        the SDK reads it so, and the seed's quick start sets it. What is given for the target (key, headers, secrets)
+        then goes there, and nothing goes to the target's own host."""
         override = os.environ.get("OPENREWARD_SESSION_URL")
         if override:
             _check_url(override, "OPENREWARD_SESSION_URL")
@@ -106,14 +110,30 @@ def _check_url(url: str, what: str) -> None:
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         valid = False
-    if not valid or re.search(r"\s", url):
-        raise ConfigurationError(
-            f"{what} is no URL of an ORS server: {_without_password(url)!r}; http:// or https://, then a host"
-        )
+    after = re.sub(r"^[^/]*://[^/?#]*", "", url)
+    if not valid or "@" in after or re.search(r"\s", url):
+        hint = "; in a password, / ? # @ are written %2F %3F %23 %40" if "@" in after else ""
+        said = f"{what} is no URL of an ORS server: {_shown(url)!r}; http:// or https://, then a host{hint}"
+        raise ConfigurationError(said)
+    if "?" in after or "#" in after:
+        said = f"{what}, {_shown(url)}, goes on with ? or #: a server's address has no such part"
+        raise ConfigurationError(f"{said}; a key is given as api_key or in headers")
+
+
+def _shown(url: str) -> str:
+    """What may be shown of an address that is none: no user name, no password, nothing that may be one."""
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://|", url)[0]  # type: ignore[index]
+    host = re.split(r"[/?#\s]", url[len(scheme) :].rpartition("@")[2])[0]
+    return scheme + (host if re.fullmatch(r"[^:]*(:\d*)?|\[.*", host) else host.partition(":")[0])
+
+
+def _looks_like_host(target: str) -> bool:
+    """Whether a target without `://` is the address of a server, and no name in the catalog."""
+    host, slash, _ = target.partition("/")
+    return ":" in target or "@" in target or host.lower() == "localhost" or ("." in host and not slash)
 
 
 def _without_password(url: str) -> str:
-    """The URL without user name and password, whatever else is wrong with it."""
     return re.sub(r"(?<=://)[^/?#]*@", "", url)
 
 

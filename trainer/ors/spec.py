@@ -35,11 +35,12 @@ class OpenRewardSpec:
 
     Args:
         target: A catalog name (`"owner/name"`) or the URL of any ORS server (anything with `://`). A URL serves
-            everything from one host; `OPENREWARD_SESSION_URL` overrides it where the user has set that.
+            everything from one host; `OPENREWARD_SESSION_URL` overrides it where the user has set that: all requests
+            go there then, with the key, token, headers and secrets given here, and none to the target's own host.
         num_tasks: Take only the first so many tasks of the split.
         split: The split that tasks are taken from. It travels with every row.
         indices: Take these tasks. Excludes `num_tasks`.
-        api_key: Key for this target. A catalog name falls back to `OPENREWARD_API_KEY`; a URL is sent this key alone.
+        api_key: Key for this target. A catalog name falls back to `OPENREWARD_API_KEY`, which no URL is sent.
         secrets: Session secrets by name: a value, or a value and the domains it may be sent to.
         env_name: The environment on a server that hosts several; None takes the first. On the catalog, the variant.
         include_metadata: Put the fields of each task into its row.
@@ -50,7 +51,7 @@ class OpenRewardSpec:
         unfinished_reward: Score of an episode that ended without one through the model's doing. None: unscored.
         offer_reward: Give adapters a `get_reward`, for trainers that pass no environments to reward functions (TRL's
             AsyncGRPOTrainer). GRPOTrainer would then count the reward a second time, beside `reward_funcs`.
-        headers: Further headers for every request, sent to this target and to no other host.
+        headers: Further headers for every request, sent to the host that serves this target and to no other.
         hf_token: Token for a private Hugging Face Space: short for an `Authorization: Bearer` header.
         open_timeout: Seconds in which a session must be open, retries included.
         call_timeout: Seconds in which a tool call must have come back.
