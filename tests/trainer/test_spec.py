@@ -285,12 +285,45 @@ def test_tools_that_depend_on_the_task_are_gathered_from_the_tasks_asked_for() -
         until(lambda: len(protocol.deleted) == len(protocol.sessions) == 4)
 
 
+def test_of_many_tasks_a_few_are_asked_for_their_tools_and_nothing_else() -> None:
+    protocol = Protocol()
+    protocol.tasks["train"] = [{"n": n} for n in range(64)]
+    with scripted(protocol) as server:
+        spec = OpenRewardSpec(server.url, indices=list(reversed(range(64))))
+        assert {tool.name for tool in spec.environment_factory.plan.tools} == {"add"}
+        asked = [session["index"] for session in protocol.sessions.values()]
+        assert len(asked) == len(set(asked)) == 8
+        assert {0, 63} <= set(asked)
+        until(lambda: len(protocol.deleted) == 8)
+        assert server.count("/shop/prompt") == 0
+        assert len(server.requests) == 1 + 4 * 8
+
+
+def test_tools_are_learned_without_waiting_for_the_tasks_setup(workshop: str) -> None:
+    assert OpenRewardSpec(workshop, split="endless").environment_factory.plan.tools
+    until(lambda: record(workshop)["open"] == 0)
+
+
+def test_a_session_that_is_starting_is_asked_again_for_its_tools() -> None:
+    async def tools(request: Request, reply: Reply) -> None:
+        if server.count("/shop/task_tools") == 1:
+            await reply.json({"detail": "starting"}, 503, X_Backend_State="starting", Retry_After="0")
+        else:
+            await protocol._tools(request, reply)
+
+    protocol = Protocol(task_tools=tools, tools=None)
+    with scripted(protocol) as server:
+        assert {tool.name for tool in OpenRewardSpec(server.url).environment_factory.plan.tools} == {"add"}
+
+
 def test_where_no_task_tells_its_tools_the_common_ones_are_taken_and_that_is_said(
-    workshop: str, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    spec = OpenRewardSpec(workshop, split="failing", task_tools_discovery_index=3)
-    with caplog.at_level(logging.WARNING):
-        assert "say" in {tool.name for tool in spec.environment_factory.plan.tools}
+    async def tools(request: Request, reply: Reply) -> None:
+        await reply.json({"detail": "no room today"}, 500)
+
+    with scripted(Protocol(task_tools=tools)) as server, caplog.at_level(logging.WARNING):
+        assert {tool.name for tool in OpenRewardSpec(server.url).environment_factory.plan.tools} == {"add"}
     assert "no room today" in caplog.text
 
 

@@ -27,7 +27,8 @@ logger = logging.getLogger(__name__)
 
 PAGE = 1000  # tasks asked for in one request
 PAUSE = 2.0  # seconds between questions to a backend that is starting and does not say how long it takes
-AT_ONCE = 16  # requests, or sessions that are opened to learn the tools of a task
+AT_ONCE = 16  # requests
+PROBES = 8  # tasks that are asked for their tools at most
 
 
 async def resolve(endpoint: Endpoint) -> Connection:
@@ -151,20 +152,19 @@ async def read_tasks(
 async def read_tools(connection: Connection, split: str, probe: Sequence[int]) -> list[ToolSpec]:
     """Every tool that the tasks at `probe` offer, merged by name; the tools common to all tasks where it is empty.
 
-    A tool that a probe could not be asked for is missing rather than an error, as long as one probe answered.
+    Of more than `PROBES` tasks, so many are asked, spread over all of them. A tool that a probe could not be asked for
+    is missing rather than an error, as long as one probe answered.
     """
     tools: dict[str, ToolSpec] = {}
-    limit = asyncio.Semaphore(AT_ONCE)
 
     async def ask(index: int) -> Any:
-        async with limit:
-            session = await connection.open(split, index)
-            try:
-                return await connection.wire.request("GET", f"{connection.prefix}/task_tools", sid=session.sid)
-            finally:
-                connection.close_session(session)
+        session = await connection.open(split, index, prompt=False)
+        try:
+            return await _get(connection, session.sid, "task_tools")
+        finally:
+            connection.close_session(session)
 
-    told = await asyncio.gather(*(ask(index) for index in probe), return_exceptions=True)
+    told = await asyncio.gather(*(ask(index) for index in _spread(probe)), return_exceptions=True)
     failures = [answer for answer in told if isinstance(answer, BaseException)]
     if unforeseen := [failure for failure in failures if not isinstance(failure, EnvironmentFailure)]:
         raise unforeseen[0]
@@ -190,6 +190,13 @@ async def read_tools(connection: Connection, split: str, probe: Sequence[int]) -
         )
         raise ConfigurationError(f"{connection.wire.name} offers no tools{more}")
     return list(tools.values())
+
+
+def _spread(tasks: Sequence[int]) -> list[int]:
+    """At most `PROBES` of the tasks, the first and the last among them."""
+    if len(tasks) <= PROBES:
+        return list(tasks)
+    return [tasks[at * (len(tasks) - 1) // (PROBES - 1)] for at in range(PROBES)]
 
 
 def _not_the_standard(connection: Connection, what: str) -> EnvironmentFailure:

@@ -65,12 +65,13 @@ class Connection:
         if self.endpoint.max_concurrency is not None:
             self._slots = asyncio.Semaphore(self.endpoint.max_concurrency)
 
-    async def open(self, split: str, index: int) -> Session:
-        """A session on a task, its prompt read. Retried on a fresh session while that can help; raises
-        EnvironmentFailure within `open_timeout`, sooner where the environment has been away before."""
+    async def open(self, split: str, index: int, *, prompt: bool = True) -> Session:
+        """A session on a task, its prompt read if that is wanted, which waits for the task's setup. Retried on a fresh
+        session while that can help; raises EnvironmentFailure within `open_timeout`, sooner where the environment has
+        been away before."""
         async with self._slot():
             return await patiently(
-                lambda deadline: self._open_once(split, index, deadline),
+                lambda deadline: self._open_once(split, index, deadline, prompt),
                 self.health,
                 self.endpoint.open_timeout,
                 (split, index),
@@ -82,7 +83,7 @@ class Connection:
             with suppress(EnvironmentFailure):
                 self.close_session(await self.open(*self.health.task))
 
-    async def _open_once(self, split: str, index: int, deadline: float) -> Session:
+    async def _open_once(self, split: str, index: int, deadline: float, wants_prompt: bool) -> Session:
         sid, creating = None, None
         try:
             async with asyncio.timeout_at(deadline):
@@ -93,7 +94,7 @@ class Connection:
                 request = self.wire.request("POST", "/create", sid=sid, body=body, headers=self.create_headers)
                 creating = self._finish(request)
                 await asyncio.shield(creating)
-            prompt = await self._prompt(sid, deadline)
+            prompt = await self._prompt(sid, deadline) if wants_prompt else ""
         except BaseException as error:
             if sid is not None:
                 self._finish(self._delete(sid, creating))

@@ -44,8 +44,9 @@ class OpenRewardSpec:
         secrets: Session secrets by name: a value, or a value and the domains it may be sent to.
         env_name: The environment on a server that hosts several; None takes the first. On the catalog, the variant.
         include_metadata: Put the fields of each task into its row.
-        discover_task_tools: Open a session to learn tools that depend on the task. False takes the common ones alone.
-        task_tools_discovery_index: The one task to learn them from. By default the tasks at `indices`, or task 0.
+        discover_task_tools: Open sessions to learn tools that depend on the task. False takes the common ones alone.
+        task_tools_discovery_index: The one task to learn them from. By default eight of the tasks at `indices`, spread
+            over them, or task 0.
         name: What the environment is called in rows, metrics and reports. By default its name on the server.
         reward: How the rewards of an episode become its score: `outcome` (the last), `sum`, `mean`, `max`, `min`.
         unfinished_reward: Score of an episode that ended without one through the model's doing. None: unscored.
