@@ -39,7 +39,7 @@ def run(name: str, into: Path | None) -> int:
     home = make(name, into)
     print(f"made {_shown(home)}: environment.py, README.md, test_environment.py; next:")
     path = "" if into is None else f"{catalog.PATH_VARIABLE}={shlex.quote(str(into.resolve()))} "
-    print(f"  python -m pytest {shlex.quote(_shown(home))}")
+    print(f"  python -m pytest {shlex.quote(_shown(home))}    # pytest is in the extra `dev`")
     print(f"  {path}ors-env serve {name} --port 8000 --reload")
     print(f"  ors-env check http://127.0.0.1:8000 --env {name}")
     return 0

@@ -49,6 +49,8 @@ def load_tokenizer(name: str, **where: Any) -> Any:
 
     if not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
         raise ConfigurationError(f"model {name!r}: there is no such folder")
+    if not (Path(name) / "config.json").exists() and (Path(name) / "model").is_dir():
+        raise ConfigurationError(f"model {name!r}: that is a run's folder; its model is {Path(name) / 'model'}")
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", **where)
     except (OSError, ValueError) as error:

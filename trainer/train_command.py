@@ -15,6 +15,7 @@ ModelConfig (model_name_or_path, output_dir, max_steps, learning_rate, …), and
 
 EXAMPLE = """
 example: ors-train train --url http://127.0.0.1:8000 --env_name echo --model_name_or_path starter \\
+             --learning_rate 5e-4 --max_completion_length 48 --max_tool_calling_iterations 1 \\
              --max_steps 20 --per_device_train_batch_size 64 --output_dir runs/echo"""
 
 

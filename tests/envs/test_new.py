@@ -32,7 +32,7 @@ def project(checkout: Checkout) -> Path:
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert done.stdout.splitlines() == [
         "made envs/word_count: environment.py, README.md, test_environment.py; next:",
-        "  python -m pytest envs/word_count",
+        "  python -m pytest envs/word_count    # pytest is in the extra `dev`",
         "  ors-env serve word_count --port 8000 --reload",
         "  ors-env check http://127.0.0.1:8000 --env word_count",
     ]

@@ -107,6 +107,9 @@ def test_a_model_that_does_not_exist_is_named(
     for name in ("./nothing", "/no/such/model", "runs/none/model"):
         said = refused(*where, "--model_name_or_path", name)
         assert said == f"model {name!r}: there is no such folder"
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    said = refused(*where, "--model_name_or_path", tmp_path / "run")
+    assert said.endswith(f"that is a run's folder; its model is {tmp_path / 'run' / 'model'}")
     (tmp_path / "hollow").mkdir()
     assert refused(*where, "--model_name_or_path", tmp_path / "hollow").startswith(f"model '{tmp_path / 'hollow'}': ")
 
