@@ -33,7 +33,7 @@ ENVIRONMENT_ERRORS = {
     "open_failed": "session did not open",
 }
 UNNAMED_ERROR = "other"
-_KEPT_METRICS = ("env/", "env_wait", "time/")
+_KEPT_METRICS = ("env/", "env_wait", "time/", "frac_reward_zero_std")
 
 
 @dataclass
@@ -105,6 +105,13 @@ def read_run(folder: Path) -> Run:
     _read_metrics(run)
     _read_rollouts(run)
     return run
+
+
+def read_metrics(folder: Path) -> dict[int, dict[str, float]]:
+    """Reads what was logged of the training steps alone. Raises OSError where the file may not be read."""
+    run = Run(folder)
+    _read_metrics(run)
+    return run.metrics
 
 
 def _read_object(run: Run, name: str, *, optional: bool = False) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from trainer.learning import count, nothing_differed, nothing_scored
 from trainer.report_run import Run, number, record, records
 from trainer.report_text import one_line, public_url, without_userinfo
 
@@ -34,7 +35,20 @@ class Facts:
 
 
 def headline(run: Run) -> Headline:
-    """Says what the run came to: the held-out success, else the training reward, else that there is neither."""
+    """Says what the run came to: the held-out success, else the training reward, else that there is neither.
+
+    A run that had nothing to learn from says so: no figure of it means anything of the training.
+    """
+    if why := nothing_scored(run.metrics):
+        return Headline(f"No rollout was scored in {count(run.metrics)}", "", f"Nothing was learned: {why}")
+    found = _came_to(run)
+    if nothing_differed(run.metrics):
+        said = "no group of rollouts had two different rewards, so nothing was learned"
+        return replace(found, detail=f"{found.detail}; {said}")
+    return found
+
+
+def _came_to(run: Run) -> Headline:
     evaluated = [record(run.evaluation.get(phase)) for phase in ("before", "after")]
     before, after = (record(phase.get("sampled")) for phase in evaluated)
     if before or after:
@@ -43,14 +57,15 @@ def headline(run: Run) -> Headline:
         return Headline(title, figures, _held_out_detail(run, evaluated[1] if after else evaluated[0]))
     rewards = [values["reward"] for values in run.metrics.values() if "reward" in values]
     if rewards:
+        logged = f"{len(rewards)} logged step{'s' if len(rewards) > 1 else ''}"
         ends = rewards if len(rewards) == 1 else [rewards[0], rewards[-1]]
-        steps = f"{len(rewards)} logged step{'s' if len(rewards) > 1 else ''}"
         return Headline(
             "Training reward",
             " → ".join(f"{reward:.2f}" for reward in ends),
-            f"first and last of {steps}; nothing was evaluated on held-out tasks" if len(rewards) > 1 else steps,
+            f"first and last of {logged}; nothing was evaluated on held-out tasks" if len(rewards) > 1 else logged,
         )
-    return Headline("No training step was finished", "", "")
+    done = number(run.facts.get("step")) or max(run.metrics, default=0)
+    return Headline("No reward is on record" if done else "No training step was finished", "", "")
 
 
 def _held_out_detail(run: Run, evaluated: dict[str, Any]) -> str:

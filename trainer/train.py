@@ -15,9 +15,11 @@ from rich.console import Console
 from trainer.callbacks import Journal, ShowProgress, Stopper, StopRequested
 from trainer.environments import Environments, environments
 from trainer.evaluate import evaluate, summary
+from trainer.learning import warning
 from trainer.ors import loop
 from trainer.ors.errors import ConfigurationError, ORSError
 from trainer.report import ReportError, write_report
+from trainer.report_run import read_metrics
 from trainer.run import RunFolder, checkpoint_step, describe, share
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ def run(config: Config, console: Console) -> int:
         elif main:
             folder.abandon()
     say(f"{status}: {message or f'{trainer.state.global_step} steps; all of it is in {folder.path}'}")
+    if status != "failed" and main and (why := warning(read_metrics(folder.path))):
+        say(f"warning: {why}")
     return code
 
 
