@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from trainer.episodes import Score
 
@@ -22,7 +22,8 @@ class Rate(TypedDict):
 
     `success` of the `judged` rollouts with its 95 % interval from `low` to `high`, None where none was judged; `n`
     rollouts in all, the share `scored` of them that have a score at all, and the mean `reward` of those, None where
-    there are none. What the environment failed is not judged.
+    there are none. What the environment failed is not judged. `environments` has the same of each by its name, where
+    there are several: one rate over easy and hard ones is of neither.
     """
 
     success: float | None
@@ -32,6 +33,7 @@ class Rate(TypedDict):
     n: int
     scored: float
     reward: float | None
+    environments: NotRequired[dict[str, Rate]]
 
 
 class Evaluation(TypedDict):
@@ -70,7 +72,7 @@ def evaluate(
         way = "greedy" if greedy else "sampled"
         told = (lambda done, of: progress(way, done, of)) if progress is not None else None
         scores = trainer.score(dataset, rollouts, greedy=greedy, seed=seed, phase=phase, progress=told)
-        return rate(scores, success_at)
+        return rates(scores, success_at)
 
     sampled, greedy = play(rollouts_per_task, False), play(1, True)
     splits = sorted(set(dataset["split"]))
@@ -92,6 +94,10 @@ def summary(result: Evaluation) -> str:
         f"success {_figure(sampled)} sampled ({between}{result['tasks']} tasks, {_rollouts(sampled)}, "
         f"{sampled['scored']:.0%} scored), {_figure(greedy)} greedy"
         + ("" if greedy["judged"] == greedy["n"] else f" ({_rollouts(greedy)})")
+        + "".join(
+            f"; {name} {_figure(found)} sampled, {_figure(greedy['environments'][name])} greedy"
+            for name, found in sampled.get("environments", {}).items()
+        )
     )
 
 
@@ -103,6 +109,18 @@ def _rollouts(found: Rate) -> str:
     """How many, and how many of them could be judged where the environment failed some."""
     judged = "" if found["judged"] == found["n"] else f", {found['judged'] or 'none'} of them judged"
     return f"{found['n']} rollouts{judged}"
+
+
+def rates(scores: Sequence[Score], success_at: float) -> Rate:
+    """The success rate of rollouts, and that of each environment where they are of several."""
+    by_name: dict[str, list[Score]] = defaultdict(list)
+    for score in scores:
+        if score.task is not None:
+            by_name[score.task.environment].append(score)
+    found = rate(scores, success_at)
+    if len(by_name) > 1:
+        found["environments"] = {name: rate(by_name[name], success_at) for name in sorted(by_name)}
+    return found
 
 
 def rate(scores: Sequence[Score], success_at: float) -> Rate:

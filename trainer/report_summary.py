@@ -85,6 +85,8 @@ def _held_out_detail(run: Run, evaluated: dict[str, Any]) -> str:
         parts.append(f"95 % interval {between}")
     if (scored := number(sampled.get("scored"))) is not None and scored < 1:
         parts.append(f"{percent(scored)} of them scored")
+    if by_name := record(sampled.get("environments")):
+        parts.append(", ".join(f"{one_line(name, 60)} {_success(record(of_it))}" for name, of_it in by_name.items()))
     return ", ".join(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trainer.report_run import ENVIRONMENT_ERRORS, MODEL_ERRORS, UNNAMED_ERROR, Run, Tally, number, record
 from trainer.report_summary import DASH, interval, judged, percent
@@ -84,23 +85,31 @@ def time_notes(run: Run) -> list[str]:
 
 
 def held_out_table(run: Run) -> list[Row]:
-    """Before and after, sampled and greedy: success, interval, rollouts, scored share, mean reward."""
+    """Before and after, sampled and greedy: success, interval, rollouts, scored share, mean reward.
+
+    Below each the same of every environment, where there were several.
+    """
     rows = []
     for phase in ("before", "after"):
         for decoding in ("sampled", "greedy"):
             scores = record(record(run.evaluation.get(phase)).get(decoding))
             if not scores:
                 continue
-            scored = number(scores.get("scored"))
-            cells = [
-                _two(number(scores.get("success"))),
-                interval(scores) or DASH,
-                judged(scores) or DASH,
-                DASH if scored is None else percent(scored),
-                _two(number(scores.get("reward"))),
-            ]
-            rows.append(Row(f"{phase}, {decoding}", cells))
+            rows.append(Row(f"{phase}, {decoding}", _held_out_cells(scores)))
+            for name, of_it in record(scores.get("environments")).items():
+                rows.append(Row(f"· {name}", _held_out_cells(record(of_it))))
     return rows
+
+
+def _held_out_cells(scores: dict[str, Any]) -> list[str]:
+    scored = number(scores.get("scored"))
+    return [
+        _two(number(scores.get("success"))),
+        interval(scores) or DASH,
+        judged(scores) or DASH,
+        DASH if scored is None else percent(scored),
+        _two(number(scores.get("reward"))),
+    ]
 
 
 def totals(run: Run) -> dict[int, Tally]:

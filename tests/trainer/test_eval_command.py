@@ -54,11 +54,15 @@ def test_a_training_file_says_where_and_how_but_not_on_what(
     file = written(tmp_path / "run.yaml", environments=entries, output_dir=str(tmp_path / "run"), **training)
     log = tmp_path / "rollouts.jsonl"
     words = ("eval", "--model", tiny_model, "--config", file, "--rollouts", 1, *QUICK)
-    said = ors_train(*words, "--rollouts_file", log)
+    said = ors_train(*words, "--rollouts_file", log, "--json", tmp_path / "eval.json")
     assert said.status == 0, said.err
     assert "on test, train: " in said.out
     played = {(row["environment"], row["split"], row["task_index"]) for row in rows(log)}
     assert played == {("one", "test", 0), *(("two", "train", at) for at in range(6))}
+    found = json.loads((tmp_path / "eval.json").read_text())
+    for way in ("sampled", "greedy"):
+        assert {name: part["n"] for name, part in found[way]["environments"].items()} == {"one": 1, "two": 6}
+    assert said.out.endswith("; one 0.000 sampled, 0.000 greedy; two 0.000 sampled, 0.000 greedy\n")
     assert not (tmp_path / "run").exists()
     log.unlink()
     assert ors_train(*words, "--rollouts_file", log, "--split", "test", "--num_tasks", 2).status == 0

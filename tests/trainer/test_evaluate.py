@@ -7,7 +7,7 @@ import random
 import pytest
 
 from trainer.episodes import Score
-from trainer.evaluate import Evaluation, interval, rate, summary
+from trainer.evaluate import Evaluation, interval, rate, rates, summary
 from trainer.ors.rollout import Task
 
 
@@ -112,3 +112,14 @@ def test_the_line_says_how_many_were_judged() -> None:
         "success - sampled (2 tasks, 4 rollouts, none of them judged, 0% scored), - greedy (2 rollouts, none of them "
         "judged)"
     )
+
+
+def test_several_environments_have_a_rate_each() -> None:
+    easy = scores([1.0, 1.0], [1.0, 0.0])
+    hard = [Score(Task("sql", "test", 0), reward, reward is None) for reward in (0.0, None)]
+    found = rates([*easy, *hard], 1.0)
+    assert found["environments"] == {"gym": rate(easy, 1.0), "sql": rate(hard, 1.0)}
+    assert found["success"] == 0.6
+    assert "environments" not in rates(easy, 1.0)
+    line = summary(Evaluation(split="test", tasks=3, rollouts_per_task=2, sampled=found, greedy=rates(easy + hard, 1)))
+    assert line.endswith("; gym 0.750 sampled, 0.750 greedy; sql 0.000 sampled, 0.000 greedy")

@@ -183,6 +183,20 @@ def test_the_held_out_table_has_both_phases_sampled_and_greedy(demo: Element) ->
     assert rows[2][1:] == ["0.91", "0.87\N{EN DASH}0.94", "256", "100 %", "0.91"]
 
 
+def test_held_out_scores_of_several_environments_are_told_apart(tmp_path: Path) -> None:
+    run = folders.finished_demo(tmp_path)
+    scores = folders.evaluation()
+    sampled = scores["after"]["sampled"]
+    none = {"success": 0.0, "low": 0.0, "high": 0.03, "judged": 120, "n": 128, "scored": 0.9375, "reward": 0.0}
+    sampled["environments"] = {"echo": sampled | {"n": 128, "judged": 128}, "<i>sql": none}
+    folders.write_json(run / "eval.json", scores)
+    page = report(run)
+    assert page.find("p", class_="lead")[0].text().endswith(", echo 0.91, <i>sql 0.00")
+    rows = section(page, "held-out").find("table")[0].cells()
+    assert [row[0] for row in rows][2:] == ["after, sampled", "· echo", "· <i>sql", "after, greedy"]
+    assert rows[4][1:] == ["0.00", "0.00\N{EN DASH}0.03", "120 of 128", "94 %", "0.00"]
+
+
 def test_the_page_asks_no_host_for_anything(demo: Element, failed: Element) -> None:
     for page in (demo, failed):
         assert not page.find("script")

@@ -90,6 +90,7 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
         scores = json.loads((run / "eval.json").read_text())
         assert list(scores) == ["before", "after"]
         assert scores["after"]["split"] == "test" and scores["after"]["tasks"] == 2
+        assert "environments" not in scores["after"]["sampled"]  # both would play the same tasks: the first does
         assert "step 1/3  reward none  scored 0%" in said.err  # lines, where there is no terminal
         assert f"finished: 3 steps; all of it is in {run}" in said.err
         last = said.err.splitlines()[-1]
