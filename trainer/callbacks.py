@@ -25,10 +25,16 @@ SIGNAL_EVERY = 0.2  # seconds between looks whether a signal has come
 
 
 class Journal(TrainerCallback):  # type: ignore[misc]
-    """Keeps each step's metrics and how far the run is."""
+    """Keeps each step's metrics and how far the run is.
 
-    def __init__(self, run: RunFolder) -> None:
+    Args:
+        run: Where it is kept.
+        card: Whether README.md is the run's own, to be written at each checkpoint.
+    """
+
+    def __init__(self, run: RunFolder, card: bool) -> None:
         self._run = run
+        self._card = card
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Say how many steps there will be, which epochs alone do not tell."""
@@ -42,6 +48,11 @@ class Journal(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Say how far the run is."""
         self._run.update(step=state.global_step)
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Say what there is by now."""
+        if self._card:
+            self._run.card()
 
 
 class ShowProgress(TrainerCallback):  # type: ignore[misc]

@@ -50,13 +50,15 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     Args:
         rollout_log: File that every rollout is appended to, a line each; None for none.
+        model_card: Whether TRL writes its model card, README.md, into the output folder with each checkpoint.
 
     Beside TRL's metrics it logs those of `trainer.episodes.metrics`, where the time of a step went as `time/…` (seconds
     a step) and `env_wait`, the share of it that was spent waiting for environments. The model is shown the tools' JSON
     Schemas as the server has them, nested objects, enums and constraints included.
     """
 
-    def __init__(self, *args: Any, rollout_log: Path | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, rollout_log: Path | None = None, model_card: bool = True, **kwargs: Any) -> None:
+        self._model_card = model_card
         self.phase = "train"  # what rollouts.jsonl says of an evaluation: before or after training
         self._rollout_log = RolloutLog(rollout_log) if rollout_log is not None else None
         self._clock = StepClock()
@@ -248,6 +250,11 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self.model.train(training)
             self._metrics["eval"].clear()
             self._pending_metrics.clear()
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """TRL's, where it is wanted."""
+        if self._model_card:
+            super().create_model_card(*args, **kwargs)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """TRL's evaluation; its time is not counted as a training step's."""

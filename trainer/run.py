@@ -18,6 +18,7 @@ from typing import Any
 
 from trainer.ors.errors import ConfigurationError
 from trainer.report_text import without_userinfo
+from trainer.run_card import card
 
 PACKAGES = ("ors-stack", "torch", "trl", "transformers", "datasets", "openreward", "vllm")
 CONTENT = ("run.json", "metrics.jsonl", "rollouts.jsonl", "eval.json")
@@ -130,6 +131,10 @@ class RunFolder:
         """Keep an evaluation, `before` or `after`."""
         self._replace("eval.json", {**self.evaluations(), moment: result})
 
+    def card(self) -> None:
+        """Say in README.md what the run is and what is here."""
+        self._write("README.md", card(self.path, self._facts, self.evaluations()))
+
     def evaluations(self) -> dict[str, Any]:
         """The evaluations that were kept."""
         return self._read("eval.json")
@@ -166,9 +171,12 @@ class RunFolder:
         return kept if isinstance(kept, dict) else {}
 
     def _replace(self, name: str, value: Any) -> None:
+        self._write(name, json.dumps(value, indent=1) + "\n")
+
+    def _write(self, name: str, text: str) -> None:
         if self._writes:
             new = self.path / f".{name}.new"
-            new.write_text(json.dumps(value, indent=1) + "\n")
+            new.write_text(text)
             new.replace(self.path / name)
 
 

@@ -61,7 +61,7 @@ def run(config: Config, console: Console) -> int:
             found = environments(config)
             trainer = build(config, found, folder.rollouts, say)
             say(f"environments: {describe(found.facts)}")
-            for callback in (Journal(folder), stopper, progress):
+            for callback in (Journal(folder, card=not keeps_model_card(config)), stopper, progress):
                 trainer.add_callback(callback)
             _begin(config, found, folder, checkpoint, main)
             status, message, code = _train(config, trainer, found, folder, checkpoint, stopper, say)
@@ -81,6 +81,8 @@ def run(config: Config, console: Console) -> int:
             folder.end(status, message)
             if main:
                 _report(folder, say)
+                if not keeps_model_card(config):
+                    folder.card()
         elif main:
             folder.abandon()
     say(f"{status}: {message or f'{trainer.state.global_step} steps; all of it is in {folder.path}'}")
@@ -116,6 +118,7 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Sa
             peft_config=get_peft_config(config.model),
             quantization_config=get_quantization_config(config.model),
             rollout_log=rollout_log,
+            model_card=keeps_model_card(config),
         )
     except (ValueError, ImportError, OSError) as error:
         raise ConfigurationError(" ".join(str(error).split())) from error
@@ -123,6 +126,14 @@ def build(config: Config, found: Environments, rollout_log: Path | None, say: Sa
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
     return trainer
+
+
+def keeps_model_card(config: Config) -> bool:
+    """Whether README.md is TRL's model card, as of a model with a page to point to, not the run's own."""
+    from trainer.config import STARTER
+
+    name = str(config.model.model_name_or_path)
+    return name != STARTER and not Path(name).is_dir()
 
 
 def _checkpoint(config: Config, folder: RunFolder) -> Path | None:

@@ -87,6 +87,10 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
         ]
         assert steps(run) == [1, 2, 3]
         assert trained(run) == [1] * 4 + [2] * 4 + [3] * 4
+        readme = (run / "README.md").read_text()
+        assert "Status: finished\n(3 of 3 steps" in readme and "| `second` | " in readme
+        assert "- `report.html`" in readme and "ors-train eval --model model --config config.yaml" in readme
+        assert "huggingface.co" not in readme and "None" not in readme
         scores = json.loads((run / "eval.json").read_text())
         assert list(scores) == ["before", "after"]
         assert scores["after"]["split"] == "test" and scores["after"]["tasks"] == 2
