@@ -251,6 +251,12 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self._metrics["eval"].clear()
             self._pending_metrics.clear()
 
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """A weight that is tied to another is in no checkpoint, and nothing to warn of."""
+        tied = getattr(self.model, "all_tied_weights_keys", None) or {}
+        missing = [key for key in load_result.missing_keys if key not in tied]
+        super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
+
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """TRL's, where it is wanted."""
         if self._model_card:

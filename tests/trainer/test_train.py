@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,21 @@ def run(tmp_path: Path) -> Path:
 @pytest.fixture
 def diary(tmp_path: Path) -> Path:
     return tmp_path / "diary.jsonl"
+
+
+@pytest.fixture
+def loading() -> Iterator[list[str]]:
+    """What transformers says while it trains: its handler keeps the standard error of when it was imported."""
+    said: list[str] = []
+
+    class Keeps(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    logger, handler = logging.getLogger("transformers.trainer"), Keeps()
+    logger.addHandler(handler)
+    yield said
+    logger.removeHandler(handler)
 
 
 @pytest.mark.slow
@@ -117,7 +134,7 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
 
 @pytest.mark.slow
 def test_a_finished_run_says_so_and_goes_on_when_asked_for_more(
-    ors_train: Command, tiny_model: Path, run: Path, diary: Path
+    ors_train: Command, tiny_model: Path, run: Path, diary: Path, loading: list[str]
 ) -> None:
     with serve_script(GYM, env={"DIARY": str(diary)}) as url:
         words = (
@@ -142,6 +159,7 @@ def test_a_finished_run_says_so_and_goes_on_when_asked_for_more(
         more = ors_train(*words, "--resume", "auto", "--max_steps", "5", "--eval_split", "test", "--eval_rollouts", 1)
         assert more.status == 0, more.err
         assert "going on from step 3" in more.err
+        assert not [line for line in loading if "missing keys" in line]  # of weights that are tied
         assert steps(run) == [1, 2, 3, 4, 5]
         phases = [row["phase"] for row in rows(run / "rollouts.jsonl")]
         assert phases == ["before"] * 6 + ["train"] * 20 + ["after"] * 6

@@ -196,6 +196,20 @@ def test_an_unscored_row_is_told_by_the_logger_and_in_the_words_that_are_filtere
     assert not unfiltered, "TRL words its warning of an unscored row another way"
 
 
+def test_a_tied_weight_is_missing_in_a_checkpoint_and_warned_of_by_the_method_that_is_overridden(seen: Any) -> None:
+    weights = {key: value for key, value in seen.model.state_dict().items() if key != "lm_head.weight"}
+    loaded = seen.model.load_state_dict(weights, False)
+    assert loaded.missing_keys == list(seen.model.all_tied_weights_keys) == ["lm_head.weight"]
+    told: list[logging.LogRecord] = []
+    logger, handler = logging.getLogger("transformers.trainer"), Keeps(told)
+    logger.addHandler(handler)
+    try:
+        seen._issue_warnings_after_load(loaded)
+    finally:
+        logger.removeHandler(handler)
+    assert told, "transformers warns of a tied weight no more: the override in EnvGRPOTrainer can go"
+
+
 @pytest.mark.parametrize("version", ["1.15.2", "1.17.0.dev0", "1.17.0"])
 def test_another_version_of_trl_is_refused_at_import_with_the_range_that_works(version: str) -> None:
     code = f"import trl; trl.__version__ = '{version}'; import trainer.grpo"
