@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,23 @@ def save_tiny_model(path: Path) -> Path:
     model().save_pretrained(path)
     tokenizer().save_pretrained(path)
     return path
+
+
+@contextmanager
+def told(logger: str) -> Iterator[list[str]]:
+    """What a library's logger is told: its handlers may keep the standard error of when it was imported."""
+    said: list[str] = []
+
+    class Keeps(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    handler = Keeps()
+    logging.getLogger(logger).addHandler(handler)
+    try:
+        yield said
+    finally:
+        logging.getLogger(logger).removeHandler(handler)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from trl import GRPOTrainer
 
 from benchmarks.scripted import tokenizer, tool_call
 from tests.servers import serve_script
+from tests.trainer.commands import told
 from tests.trainer.playing import SERVER, Play, logged, rollouts_of, train, trainer
 
 
@@ -152,3 +153,15 @@ def test_trls_own_trainer_takes_the_three_slots(play: Play, tmp_path: Path) -> N
     assert logged(trained)["reward"] == 1.0
     assert logged(trained)["tools/failure_frequency"] == 0.0
     assert logged(trained)["env/scored"] == 1.0
+
+
+def test_weights_that_a_checkpoint_lacks_are_warned_of_but_not_tied_ones(play: Play, tmp_path: Path) -> None:
+    made = trainer(play.spec(), lambda rollout, turn: "done", tmp_path)
+    assert made.model.config.tie_word_embeddings
+    told_of = []
+    for lacking in ("lm_head.weight",), ("lm_head.weight", "model.norm.weight"):
+        weights = {key: value for key, value in made.model.state_dict().items() if key not in lacking}
+        with told("transformers.trainer") as said:
+            made._issue_warnings_after_load(made.model.load_state_dict(weights, False))
+        told_of.append(said)
+    assert told_of == [[], ["There were missing keys in the checkpoint model loaded: ['model.norm.weight']."]]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers import serve_script
-from tests.trainer.commands import GYM, SMALL, Command, happened, record, rows, steps, trained, written
+from tests.trainer.commands import GYM, SMALL, Command, happened, record, rows, steps, told, trained, written
 from tests.trainer.conftest import until
 
 
@@ -23,21 +21,6 @@ def run(tmp_path: Path) -> Path:
 @pytest.fixture
 def diary(tmp_path: Path) -> Path:
     return tmp_path / "diary.jsonl"
-
-
-@pytest.fixture
-def loading() -> Iterator[list[str]]:
-    """What transformers says while it trains: its handler keeps the standard error of when it was imported."""
-    said: list[str] = []
-
-    class Keeps(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-
-    logger, handler = logging.getLogger("transformers.trainer"), Keeps()
-    logger.addHandler(handler)
-    yield said
-    logger.removeHandler(handler)
 
 
 @pytest.mark.slow
@@ -96,9 +79,9 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
         assert {path.name for path in run.iterdir()} == names | {"checkpoint-2", "checkpoint-3"}
         modes = {path.stat().st_mode & 0o777 for path in (run / "model").iterdir()}
         assert modes == {(run / "run.json").stat().st_mode & 0o777}  # who may read the run may read its model
-        told = record(run)
-        assert (told["status"], told["step"], told["steps"]) == ("finished", 3, 3)
-        assert [(e["name"], e["split"], e["num_tasks"]) for e in told["environments"]] == [
+        kept = record(run)
+        assert (kept["status"], kept["step"], kept["steps"]) == ("finished", 3, 3)
+        assert [(e["name"], e["split"], e["num_tasks"]) for e in kept["environments"]] == [
             ("first", "train", 6),
             ("second", "test", 2),
         ]
@@ -134,7 +117,7 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
 
 @pytest.mark.slow
 def test_a_finished_run_says_so_and_goes_on_when_asked_for_more(
-    ors_train: Command, tiny_model: Path, run: Path, diary: Path, loading: list[str]
+    ors_train: Command, tiny_model: Path, run: Path, diary: Path
 ) -> None:
     with serve_script(GYM, env={"DIARY": str(diary)}) as url:
         words = (
@@ -156,7 +139,9 @@ def test_a_finished_run_says_so_and_goes_on_when_asked_for_more(
         same = ors_train(*words, "--resume", "auto")
         assert (same.status, same.err) == (0, f"{run} is finished: there is nothing to go on with\n")
         assert (happened(diary, "setup"), (run / "run.json").read_text()) == (opened, before)
-        more = ors_train(*words, "--resume", "auto", "--max_steps", "5", "--eval_split", "test", "--eval_rollouts", 1)
+        with told("transformers.trainer") as loading:
+            evaluated = ("--eval_split", "test", "--eval_rollouts", 1)
+            more = ors_train(*words, "--resume", "auto", "--max_steps", "5", *evaluated)
         assert more.status == 0, more.err
         assert "going on from step 3" in more.err
         assert not [line for line in loading if "missing keys" in line]  # of weights that are tied
@@ -220,8 +205,8 @@ def test_a_crash_leaves_its_traceback_in_the_folder_and_one_line(
         assert last.endswith(f"; the traceback is in {run / 'error.txt'}")
         assert "Traceback" not in said.err
         assert "Traceback" in (run / "error.txt").read_text()
-        told = record(run)
-        assert told["status"] == "failed" and told["message"].startswith("FileNotFoundError: ")
+        kept = record(run)
+        assert kept["status"] == "failed" and kept["message"].startswith("FileNotFoundError: ")
         until(lambda: happened(diary, "setup") == happened(diary, "teardown"))
         (run / "rollouts.jsonl").unlink()
         shutil.rmtree(run)

@@ -19,6 +19,7 @@ from trl import GRPOTrainer
 
 from benchmarks.scripted import arguments, model, scripted, tokenizer, tool_call
 from tests.servers import ROOT
+from tests.trainer.commands import told
 from trainer import grpo
 
 
@@ -200,14 +201,9 @@ def test_a_tied_weight_is_missing_in_a_checkpoint_and_warned_of_by_the_method_th
     weights = {key: value for key, value in seen.model.state_dict().items() if key != "lm_head.weight"}
     loaded = seen.model.load_state_dict(weights, False)
     assert loaded.missing_keys == list(seen.model.all_tied_weights_keys) == ["lm_head.weight"]
-    told: list[logging.LogRecord] = []
-    logger, handler = logging.getLogger("transformers.trainer"), Keeps(told)
-    logger.addHandler(handler)
-    try:
+    with told("transformers.trainer") as said:
         seen._issue_warnings_after_load(loaded)
-    finally:
-        logger.removeHandler(handler)
-    assert told, "transformers warns of a tied weight no more: the override in EnvGRPOTrainer can go"
+    assert said, "transformers warns of a tied weight no more: the override in EnvGRPOTrainer can go"
 
 
 @pytest.mark.parametrize("version", ["1.15.2", "1.17.0.dev0", "1.17.0"])
