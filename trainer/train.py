@@ -85,9 +85,9 @@ def run(config: Config, console: Console) -> int:
                     folder.card()
         elif main:
             folder.abandon()
-    say(f"{status}: {message or f'{trainer.state.global_step} steps; all of it is in {folder.path}'}")
     if status != "failed" and main and (why := warning(read_metrics(folder.path))):
         say(f"warning: {why}")
+    say(f"{status}: {message or f'{trainer.state.global_step} steps; all of it is in {folder.path}'}")
     return code
 
 

@@ -96,10 +96,10 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
         assert scores["after"]["split"] == "test" and scores["after"]["tasks"] == 2
         assert "environments" not in scores["after"]["sampled"]  # both would play the same tasks: the first does
         assert "step 1/3  reward none  scored 0%" in said.err  # lines, where there is no terminal
-        assert f"finished: 3 steps; all of it is in {run}" in said.err
-        last = said.err.splitlines()[-1]
-        assert last.startswith("warning: nothing was scored in 3 logged steps, so nothing was learned: ")
-        assert "unfinished_reward" in last and "docs/rewards.md" in last
+        warning, last = said.err.splitlines()[-2:]
+        assert last == f"finished: 3 steps; all of it is in {run}"
+        assert warning.startswith("warning: nothing was scored in 3 logged steps, so nothing was learned: ")
+        assert "unfinished_reward" in warning and "docs/rewards.md" in warning
         assert "No rollout was scored in 3 logged steps" in (run / "report.html").read_text()
 
         reached = diary.read_text()
