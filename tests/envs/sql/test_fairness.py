@@ -68,6 +68,15 @@ def session(monkeypatch: pytest.MonkeyPatch) -> SqlEnvironment:
     return environment
 
 
+def graded(session: SqlEnvironment, sql: str) -> Any:
+    """Submit a quick query until it was judged: on a machine that stalls it may be taken for a long one."""
+    for _ in range(10):
+        told = asyncio.run(session.submit(SubmitArguments(sql=sql)))
+        if told.finished:
+            break
+    return told
+
+
 def test_a_long_query_is_told_when_too_many_run(session: SqlEnvironment) -> None:
     told = asyncio.run(session.query(QueryArguments(sql=ENDLESS)))
     assert (told.blocks[0].text, told.reward, told.finished) == (BUSY, None, False)
@@ -76,11 +85,11 @@ def test_a_long_query_is_told_when_too_many_run(session: SqlEnvironment) -> None
 def test_a_submission_that_finds_no_room_is_not_graded_and_may_be_made_again(session: SqlEnvironment) -> None:
     told = asyncio.run(session.submit(SubmitArguments(sql=ENDLESS)))
     assert (told.blocks[0].text, told.reward, told.finished) == (f"Not graded yet. {BUSY}", None, False)
-    told = asyncio.run(session.submit(SubmitArguments(sql=task(0).question.sql())))
+    told = graded(session, task(0).question.sql())
     assert (told.blocks[0].text, told.reward, told.finished) == ("Correct.", 1.0, True)
 
 
 def test_a_submission_that_finds_no_room_on_the_hidden_database_waits_for_it(session: SqlEnvironment) -> None:
     sql = only_right_where_it_is_seen(session.asked, elsewhere=f"({ENDLESS})")
-    told = asyncio.run(session.submit(SubmitArguments(sql=sql)))
+    told = graded(session, sql)
     assert (told.blocks[0].text, told.reward, told.finished) == (NOT_THERE, 0.0, True)
