@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import math
 import os
 import re
 import sys
@@ -142,13 +141,12 @@ def _port(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
+    from envs.server.settings import seconds
+
     try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -81,7 +81,8 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Return a number of seconds above 0; raises ValueError for any other text."""
     try:
         value = float(text)
     except ValueError:
@@ -121,13 +122,13 @@ VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "ENV_MAX_CALLS": ("max_calls", _whole),
     "ENV_MAX_BODY_BYTES": ("max_body_bytes", _whole),
     "ENV_MAX_HEADER_BYTES": ("max_header_bytes", _whole),
-    "ENV_CALL_SECONDS": ("call_seconds", _seconds),
-    "ENV_IDLE_SECONDS": ("idle_seconds", _seconds),
-    "ENV_REQUEST_SECONDS": ("request_seconds", _seconds),
-    "ENV_DRAIN_SECONDS": ("drain_seconds", _seconds),
+    "ENV_CALL_SECONDS": ("call_seconds", seconds),
+    "ENV_IDLE_SECONDS": ("idle_seconds", seconds),
+    "ENV_REQUEST_SECONDS": ("request_seconds", seconds),
+    "ENV_DRAIN_SECONDS": ("drain_seconds", seconds),
     "ENV_THREADS": ("threads", _whole),
     "ENV_SHOW_ERRORS": ("show_errors", _flag),
     "ENV_READY_CREATE": ("ready_create", _flag),
-    "ENV_READY_SECONDS": ("ready_seconds", _seconds),
+    "ENV_READY_SECONDS": ("ready_seconds", seconds),
     "ENV_LOG_LEVEL": ("log_level", _level),
 }
