@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.servers import free_port, running, serve_script
+from tests.servers import free_port, running
 from tests.trainer.conftest import WORKSHOP, record, until
 from tests.trainer.scripted_server import Protocol, Reply, Request, ScriptedServer, scripted
-from trainer.ors import http, loop, wire
+from trainer.ors import loop
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ToolRefused
 from trainer.ors.outcomes import Outcome
@@ -29,6 +29,11 @@ def open_one(endpoint: Endpoint, index: int = 0, split: str = "train") -> Sessio
 
 def call_one(endpoint: Endpoint, session: Session, tool: str, **arguments: Any) -> Any:
     return loop.call_tools(endpoint, session, [(tool, arguments)]).result(60)[0][0]
+
+
+def hold_the_gil(seconds: float) -> None:
+    """What a long generation does at its worst: no other thread of the process runs meanwhile."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
 
 def failure_of(ask: Callable[[], Any]) -> EnvironmentFailure:
@@ -372,93 +377,6 @@ def test_a_restarted_server_does_not_know_the_session() -> None:
     assert "the server was restarted" in str(answer)
 
 
-# ── keeping alive ──────────────────────────────────────────────────
-
-
-def hold_the_gil(turns: int, seconds: float = 3.0) -> None:
-    """What a long generation does at its worst: no other thread of the process runs for seconds, again and again."""
-    for _ in range(turns):
-        ctypes.PyDLL(None).usleep(int(seconds * 1e6))
-
-
-@pytest.mark.slow
-def test_keepalive_goes_on_while_the_main_thread_holds_the_interpreter() -> None:
-    with serve_script(WORKSHOP, {"REAP_SECONDS": "36"}) as url:
-        kept, left = (Endpoint(url, keepalive=seconds) for seconds in (1.0, 600.0))
-        sessions = [(endpoint, open_one(endpoint)) for endpoint in (kept, kept, left, left)]
-        hold_the_gil(14)
-        answers = [call_one(endpoint, session, "say", text="still here") for endpoint, session in sessions]
-        assert [isinstance(answer, Outcome) for answer in answers] == [True, True, False, False]
-
-
-def test_a_ping_may_take_longer_to_connect_than_what_is_waited_for(
-    workshop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wire, "CONNECT", 0.1)  # less than two turns of a loop that seldom gets the interpreter
-    monkeypatch.setattr(http, "IDLE", 0.0)
-    session = open_one(Endpoint(workshop, keepalive=0.1))
-    record(workshop, forget=True)
-    hold_the_gil(16, 0.5)
-    requests = [request for request in record(workshop)["requests"] if request["path"] == "/ping"]
-    assert session.sid in {request["headers"]["x-session-id"] for request in requests}
-
-
-@pytest.mark.slow
-def test_a_session_is_closed_while_the_main_thread_holds_the_interpreter(workshop: str) -> None:
-    endpoint = Endpoint(workshop, keepalive=600)
-    loop.close_session(endpoint, open_one(endpoint))
-    hold_the_gil(3)
-    until(lambda: record(workshop)["open"] == 0)
-
-
-@pytest.mark.slow
-def test_keepalive_goes_on_beside_a_busy_loop_that_gives_way_seldom() -> None:
-    interval = sys.getswitchinterval()
-    with serve_script(WORKSHOP, {"REAP_SECONDS": "8"}) as url:
-        endpoint = Endpoint(url, keepalive=1.0)
-        session = open_one(endpoint)
-        sys.setswitchinterval(0.5)
-        try:
-            end = time.monotonic() + 12
-            while time.monotonic() < end:
-                sum(range(1000))
-        finally:
-            sys.setswitchinterval(interval)
-        assert isinstance(call_one(endpoint, session, "say", text="still here"), Outcome)
-
-
-def test_a_session_in_a_long_call_is_kept_alive_too() -> None:
-    with serve_script(WORKSHOP, {"REAP_SECONDS": "2.5"}) as url:
-        endpoint = Endpoint(url, keepalive=0.5)
-        session = open_one(endpoint)
-        assert isinstance(call_one(endpoint, session, "wait", seconds=5), Outcome)
-        assert record(url)["ran"].get("reaped", 0) == 0
-
-
-def test_a_session_in_use_is_not_pinged(workshop: str) -> None:
-    endpoint = Endpoint(workshop, keepalive=600)
-    session = open_one(endpoint)
-    call_one(endpoint, session, "say", text="a")
-    pinged = [r for r in record(workshop)["requests"] if r["path"] == "/ping"]
-    assert session.sid not in {r["headers"]["x-session-id"] for r in pinged}
-
-
-def test_a_ping_that_hangs_does_not_keep_the_others_from_being_pinged() -> None:
-    async def ping(request: Request, reply: Reply) -> None:
-        if request.headers["x-session-id"] == sessions[0].sid:
-            await asyncio.sleep(60)
-        await reply.json({})
-
-    def pings(session: Session) -> int:
-        return sum(r.path == "/ping" and r.headers["x-session-id"] == session.sid for r in server.requests)
-
-    sessions: list[Session] = []
-    with scripted(Protocol(ping=ping)) as server:
-        endpoint = Endpoint(server.url, keepalive=0.2)
-        sessions += [open_one(endpoint) for _ in range(2)]
-        until(lambda: pings(sessions[1]) >= 4)
-
-
 # ── closing ────────────────────────────────────────────────────────
 
 
@@ -470,6 +388,15 @@ def test_closing_right_before_the_end_still_reaches_the_server(workshop: str) ->
     loop.close_all()
     assert record(workshop)["open"] == 0
     assert record(workshop)["ran"]["teardown"] == 16
+
+
+@pytest.mark.slow
+def test_a_session_is_closed_while_the_main_thread_holds_the_interpreter(workshop: str) -> None:
+    endpoint = Endpoint(workshop, keepalive=600)
+    loop.close_session(endpoint, open_one(endpoint))
+    for _ in range(3):
+        hold_the_gil(3)
+    until(lambda: record(workshop)["open"] == 0)
 
 
 def test_sessions_that_are_being_opened_at_the_end_are_closed(workshop: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure
 from trainer.ors.http import HTTPStatus
+from trainer.ors.keepalive import Keepalive
 from trainer.ors.patience import starting_ride_out
 from trainer.ors.sessions import Connection, connect
 from trainer.ors.tools import ToolSpec
@@ -31,12 +32,12 @@ AT_ONCE = 16  # requests
 PROBES = 8  # tasks that are asked for their tools at most
 
 
-async def resolve(endpoint: Endpoint) -> Connection:
+async def resolve(endpoint: Endpoint, keepalive: Keepalive) -> Connection:
     """The connection to the environment that the endpoint means, its name checked against the server's list.
 
     Raises ConfigurationError where the server does not have the name; EnvironmentFailure where it does not answer.
     """
-    make = connect(endpoint)
+    make = connect(endpoint, keepalive)
     if (proxy := endpoint.swallowing_proxy()) is not None:
         _warn_once(
             f"{endpoint.address} looks local, but {proxy} is set and would take the requests elsewhere: "

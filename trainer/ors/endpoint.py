@@ -27,7 +27,7 @@ class Endpoint:
         open_timeout: Seconds in which a session must be open, retries included. A backend that says it is still
             starting is waited for longer: `OPENREWARD_STARTING_RIDE_OUT_S`, 600 s by default, as in the SDK.
         call_timeout: Seconds in which a tool call must have come back.
-        keepalive: Seconds without a request after which an open session is pinged.
+        keepalive: Seconds between two pings of an open session, sent whatever the process does meanwhile.
         max_concurrency: Requests under way at once; None for no bound but the number of rollouts.
     """
 

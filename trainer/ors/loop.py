@@ -2,7 +2,7 @@
 
 Callers live on other threads and are given futures. A session belongs to the process that opened it and is closed when
 that process ends: normally, by an exception, by Ctrl-C or by SIGTERM. What the main thread does meanwhile, generating
-for minutes, say, does not matter: keepalive goes on here.
+for minutes, say, does not matter: `keepalive` has a process of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from trainer.ors.discovery import resolve
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ORSError, ToolRefused
+from trainer.ors.keepalive import Keepalive
 from trainer.ors.outcomes import Outcome
 from trainer.ors.patience import Health, patiently
 from trainer.ors.sessions import CLOSE_TIMEOUT, Connection, Session, require_sdk
@@ -49,6 +50,7 @@ class _Loop:
 
     def __init__(self) -> None:
         self.loop = _new_loop()
+        self.keepalive = Keepalive()
         self.connections: dict[Endpoint, asyncio.Task[Connection]] = {}
         self.healths: defaultdict[Endpoint, Health] = defaultdict(Health)  # of connecting; of opening, see Connection
         self.thread = threading.Thread(target=self.loop.run_forever, name="ors-sessions", daemon=True)
@@ -61,7 +63,7 @@ class _Loop:
         """The endpoint's connection, made once however many ask for it at the same time."""
         task = self.connections.get(endpoint)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            task = self.connections[endpoint] = asyncio.create_task(resolve(endpoint))
+            task = self.connections[endpoint] = asyncio.create_task(resolve(endpoint, self.keepalive))
         return await asyncio.shield(task)
 
     def made(self) -> list[Connection]:
@@ -83,6 +85,7 @@ class _Loop:
     def abandon(self) -> None:
         """Leave a parent process's loop alone: to close what it has open would close it for the parent too."""
         self.loop.set_exception_handler(lambda *_: None)  # aiohttp reports unclosed clients there
+        self.keepalive.abandon()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -152,6 +155,7 @@ def close_all() -> None:
         loop.submit(loop.close()).result(CLOSE_TIMEOUT + 2)
     loop.loop.call_soon_threadsafe(loop.loop.stop)
     loop.thread.join(2)
+    loop.keepalive.close()
     if not loop.thread.is_alive():
         loop.loop.close()
 

@@ -14,12 +14,14 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure, ToolRefused
 from trainer.ors.http import HTTPStatus, http_client
+from trainer.ors.keepalive import Keepalive
 from trainer.ors.outcomes import Outcome, blocks_text, outcome
 from trainer.ors.patience import Health, patiently, starting_ride_out
 from trainer.ors.wire import Wire
@@ -27,20 +29,18 @@ from trainer.ors.wire import Wire
 T = TypeVar("T")
 
 CLOSE_TIMEOUT = 3.0  # seconds that closing everything may take at exit; the servers' reapers do the rest
-BESIDE = 300.0
-"""Seconds that a request may take which nobody waits for: a ping, an end. Where the main thread keeps the interpreter
-for seconds at a time, each turn of the loop takes so long, and a request needs several before it is even sent."""
+DELETING = 300.0
+"""Seconds that the end of a session may take, which nobody waits for. Where the main thread keeps the interpreter for
+seconds at a time, each turn of the loop takes so long, and a request needs several before it is even sent."""
 
 
 @dataclass
 class Session:
-    """One open episode: its id and prompt, when it was opened and when the server last heard of it (monotonic seconds),
-    and why it is gone if it is."""
+    """One open episode: its id and prompt, when it was opened (monotonic seconds), and why it is gone if it is."""
 
     sid: str
-    prompt: str
-    opened: float
-    last_used: float
+    prompt: str = ""
+    opened: float = 0.0
     gone: str | None = None
 
 
@@ -53,13 +53,12 @@ class Connection:
     prefix: str  # of paths that belong to the environment: "/echo", or "" for the server's first
     variant: str | None  # the environment's name on the server, None for the server's first
     create_headers: Mapping[str, str]
+    keepalive: Keepalive
     close: Callable[[], Awaitable[None]]
     sessions: dict[str, Session] = field(default_factory=dict)
     health: Health = field(default_factory=Health)
     finishing: set[asyncio.Task[Any]] = field(default_factory=set)  # see _finish; a loop holds its tasks but weakly
     _slots: asyncio.Semaphore | None = None
-    _keeper: asyncio.Task[None] | None = None
-    _pings: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.endpoint.max_concurrency is not None:
@@ -94,7 +93,11 @@ class Connection:
                 request = self.wire.request("POST", "/create", sid=sid, body=body, headers=self.create_headers)
                 creating = self._finish(request)
                 await asyncio.shield(creating)
-            prompt = await self._prompt(sid, deadline) if wants_prompt else ""
+            session = Session(sid)
+            ping = (self.wire.base_url, self.wire.headers, self.endpoint.keepalive)
+            await self.keepalive.keep(sid, *ping, partial(self._lose, session))
+            if wants_prompt:
+                session.prompt = await self._prompt(sid, deadline)
         except BaseException as error:
             if sid is not None:
                 self._finish(self._delete(sid, creating))
@@ -102,10 +105,8 @@ class Connection:
                 said = f"{self.wire.name}: no session within {self.endpoint.open_timeout:g} s"
                 raise EnvironmentFailure("timeout", said) from None
             raise
-        now = time.monotonic()
-        session = self.sessions[sid] = Session(sid, prompt, now, now)
-        if self._keeper is None or self._keeper.done():
-            self._keeper = asyncio.create_task(self._keep_alive())
+        session.opened = time.monotonic()
+        self.sessions[sid] = session
         return session
 
     async def _prompt(self, sid: str, deadline: float) -> str:
@@ -144,8 +145,6 @@ class Connection:
             if status.gone:
                 raise EnvironmentFailure("unreachable", self._lose(session)) from None
             raise
-        finally:
-            session.last_used = time.monotonic()
         return outcome(result, tool, self.wire.name)
 
     def close_session(self, session: Session) -> None:
@@ -177,10 +176,11 @@ class Connection:
         """Tear a session down; one that is still being created, after that, or the server would not find it."""
         if creating is not None:
             await asyncio.wait({creating})
+        await self.keepalive.drop(sid)
         with suppress(EnvironmentFailure):
-            await self.wire.request("POST", "/delete", sid=sid, repeatable=True, within=BESIDE)
+            await self.wire.request("POST", "/delete", sid=sid, repeatable=True, within=DELETING)
             if not self.endpoint.is_url:  # the catalog's hosts hold the id itself too; elsewhere it is nothing
-                await self.wire.request("POST", "/delete_session", sid=sid, repeatable=True, within=BESIDE)
+                await self.wire.request("POST", "/delete_session", sid=sid, repeatable=True, within=DELETING)
 
     def _slot(self) -> AbstractAsyncContextManager[Any]:
         return self._slots if self._slots is not None else nullcontext()
@@ -188,26 +188,6 @@ class Connection:
     def _lose(self, session: Session) -> str:
         session.gone = f"{self.wire.name}: the session is gone: the server was restarted, or closed it as idle"
         return session.gone
-
-    async def _keep_alive(self) -> None:
-        while self.sessions:
-            await asyncio.sleep(self.endpoint.keepalive / 3)
-            now = time.monotonic()
-            for session in self.sessions.values():
-                if now - session.last_used >= self.endpoint.keepalive / 2 and session.sid not in self._pings:
-                    self._pings[session.sid] = asyncio.create_task(self._ping(session))
-
-    async def _ping(self, session: Session) -> None:
-        session.last_used = time.monotonic()
-        try:
-            await self.wire.request("POST", "/ping", sid=session.sid, repeatable=True, within=BESIDE)
-        except HTTPStatus as status:
-            if status.gone:
-                self._lose(session)
-        except EnvironmentFailure:
-            pass  # the next call says what is wrong, to someone who can act on it
-        finally:
-            del self._pings[session.sid]
 
 
 def require_sdk() -> None:
@@ -225,7 +205,7 @@ def require_sdk() -> None:
         )
 
 
-def connect(endpoint: Endpoint) -> Callable[[str | None], Connection]:
+def connect(endpoint: Endpoint, keepalive: Keepalive) -> Callable[[str | None], Connection]:
     """The SDK's client for an endpoint, as a function that makes the connection once the environment's name is known.
 
     Raises ConfigurationError for a missing key or a secret without domains.
@@ -246,7 +226,9 @@ def connect(endpoint: Endpoint) -> Callable[[str | None], Connection]:
         label = f"{variant or endpoint.env_name or 'environment'} at {endpoint.address}" if endpoint.is_url else name
         headers["X-Deployment"] = (variant or name) if endpoint.is_url else name
         wire = Wire(client, base, headers, label, endpoint.open_timeout + CLOSE_TIMEOUT)
-        return Connection(endpoint, wire, f"/{variant}" if variant else "", variant, create_headers, client.close)
+        return Connection(
+            endpoint, wire, f"/{variant}" if variant else "", variant, create_headers, keepalive, client.close
+        )
 
     return make
 

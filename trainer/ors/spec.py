@@ -56,7 +56,7 @@ class OpenRewardSpec:
         hf_token: Token for a private Hugging Face Space: short for an `Authorization: Bearer` header.
         open_timeout: Seconds in which a session must be open, retries included.
         call_timeout: Seconds in which a tool call must have come back.
-        keepalive: Seconds without a request after which an open session is pinged.
+        keepalive: Seconds between two pings of an open session, sent whatever the process does meanwhile.
         max_concurrency: Requests under way at once. None: as many as there are rollouts.
 
     Raises:

@@ -49,8 +49,8 @@ class Wire:
         patience: float = 120.0,
     ) -> None:
         self._client = client
-        self._base = base_url.rstrip("/")
-        self._headers = dict(headers)
+        self.base_url = base_url.rstrip("/")
+        self.headers = dict(headers)
         self._patience = patience
         self.name = name
 
@@ -201,10 +201,10 @@ class Wire:
         silence: float | None,
         connect: float | None = CONNECT,
     ) -> Exchange:
-        every = {**self._headers, **headers}
+        every = {**self.headers, **headers}
         if sid is not None:
             every["X-Session-ID"] = sid
-        return Exchange(self._client, self.name, method, self._base + path, every, body, silence, connect)
+        return Exchange(self._client, self.name, method, self.base_url + path, every, body, silence, connect)
 
 
 def _resumable(failure: EnvironmentFailure) -> bool:
