@@ -43,11 +43,11 @@ def test_a_session_is_kept_while_the_main_thread_holds_the_interpreter() -> None
 
 @pytest.mark.slow
 def test_a_session_in_a_long_call_and_one_in_a_long_setup_are_kept_too() -> None:
-    with serve_script(WORKSHOP, {"REAP_SECONDS": "4"}) as url:
+    with serve_script(WORKSHOP, {"REAP_SECONDS": "8"}) as url:
         endpoint = Endpoint(url, keepalive=0.5)
         session = open_one(endpoint)
         opening = loop.open_session(endpoint, "endless", 0)
-        assert isinstance(call_one(endpoint, session, "wait", seconds=10), Outcome)
+        assert isinstance(call_one(endpoint, session, "wait", seconds=12), Outcome)
         assert record(url)["ran"].get("reaped", 0) == 0
         assert not opening.done()
 

@@ -67,8 +67,8 @@ def test_max_concurrency_bounds_what_the_server_sees(workshop: str) -> None:
 
 
 def test_waiting_for_a_free_place_does_not_count_as_opening_or_calling(workshop: str) -> None:
-    endpoint = Endpoint(workshop, max_concurrency=1, open_timeout=2.0, call_timeout=2.0)
-    openings = [loop.open_session(endpoint, "slow", 0) for _ in range(12)]
+    endpoint = Endpoint(workshop, max_concurrency=1, open_timeout=4.0, call_timeout=4.0)
+    openings = [loop.open_session(endpoint, "slow", 0) for _ in range(21)]
     sessions = [opening.result(60) for opening in openings]
     calls = [loop.call_tools(endpoint, session, [("wait", {"seconds": 0.2})]) for session in sessions]
     assert all(isinstance(call.result(60)[0][0], Outcome) for call in calls)
