@@ -56,7 +56,7 @@ class Application:
         logs.configure(settings, self._redaction)
         _check_names(environments)
         served = Server(list(environments), return_errors="exception" if settings.show_errors else "none")
-        errors.add_handlers(served.app, settings.show_errors)
+        errors.add_handlers(served.app)
         self._sessions = sdk.Sessions(served)
         self._metrics = Metrics(lambda: len(self._sessions))
         self._calls = Calls(settings, self._metrics)

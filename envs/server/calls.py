@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import HTTPException
@@ -24,6 +27,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_TASK_ERRORS = (ValueError, TypeError, LookupError)  # pydantic's ValidationError is a ValueError
+_own_task: ContextVar[Any] = ContextVar("own_task", default=None)
+"""The task that the environment itself gave for the running request: one that it rejects is no client's mistake."""
+
 
 class Failure(Exception):
     """What a client asked for ended without a result; the text is what the client is told."""
@@ -34,6 +41,19 @@ class CutOff(HTTPException):
 
     def __str__(self) -> str:
         return str(self.detail)
+
+
+class Rejected(HTTPException):
+    """An environment does not take a task_spec, which is its client's mistake.
+
+    Args:
+        told: what the client is told.
+        reason: what the log says.
+    """
+
+    def __init__(self, told: str, reason: str) -> None:
+        super().__init__(400, told)
+        self.reason = reason
 
 
 @dataclass
@@ -85,16 +105,24 @@ class Calls:
         """Run other code of an environment, in the time of a tool call where a client waits for what it returns.
 
         Raises:
-            CutOff: it took too long, or the server had to end; whatever the code raises is raised.
+            CutOff: it took too long, or the server had to end.
+            Rejected: a constructor did not take the task_spec that a client wrote; whatever else is raised is raised.
         """
         asked = sdk.asked_for(function)
-        if asked is None:
-            return await sdk.run(function, *args, **kwargs)
         try:
-            return await self._bounded(*asked, sdk.run(function, *args, **kwargs))
+            if asked is None:
+                return await sdk.run(function, *args, **kwargs)
+            result = await self._bounded(*asked, sdk.run(function, *args, **kwargs))
         except CutOff:
             self._metrics.refused("time")
             raise
+        except _TASK_ERRORS as error:
+            if not sdk.is_environment(function) or kwargs["task_spec"] is _own_task.get():
+                raise
+            raise self._rejected(function, error) from error
+        if asked[1] == "get_task":
+            _own_task.set(result)
+        return result
 
     async def told(self, work: sdk.Work) -> str:
         """Await the work behind an event stream, which tells its client the text of whatever is raised.
@@ -163,13 +191,21 @@ class Calls:
             failure = error
         raise Failure(self._text("tool", failure)) from None
 
+    def _rejected(self, environment: type[Environment], error: Exception) -> Rejected:
+        reason = f"{type(error).__name__}: {error}"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        told = f": {_sendable(reason)}" if self._settings.show_errors else "; the reason is in the server's log."
+        return Rejected(
+            f"The environment rejected the task_spec{told}",
+            f"{environment.name()} rejected the task_spec at {Path(place.filename).name}:{place.lineno}: {reason}",
+        )
+
     def _text(self, what: str, error: BaseException) -> str:
         if not self._settings.show_errors:
             return f"the {what} failed; the reason is in the server's log"
         if not isinstance(error, Exception):
             return f"the {what} raised {type(error).__name__}: {error}"
-        # Half a surrogate pair cannot be sent; the answer would break off in the middle.
-        return str(error).encode(errors="backslashreplace").decode() or type(error).__name__
+        return _sendable(str(error)) or type(error).__name__
 
     def _cut_off(self, name: str) -> CutOff:
         if self._stopping:
@@ -182,6 +218,11 @@ def _use(environment: Environment) -> Use:
     # Kept on the instance, so that it goes when the session goes and needs nothing of the environment's class.
     use: Use = vars(environment).setdefault("_server_use", Use())
     return use
+
+
+def _sendable(text: str) -> str:
+    # Half a surrogate pair cannot be sent; the answer would break off in the middle.
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _outcome(output: RunToolOutput) -> str:

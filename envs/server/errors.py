@@ -15,7 +15,6 @@ from envs.server.asgi import answer
 logger = logging.getLogger(__name__)
 
 _DECODED_HEADERS = frozenset({b"x-session-id", b"x-user-id", b"x-organisation-id"})
-_BAD_INPUT = (ValueError, TypeError, LookupError)  # pydantic's ValidationError is a ValueError
 
 
 class Guard:
@@ -48,27 +47,12 @@ class Guard:
             await answer(scope, send, 500, {"detail": "Internal Server Error"})
 
 
-def add_handlers(app: FastAPI, show_errors: bool) -> None:
-    """Have the SDK's app answer 4xx to what it would otherwise fail on.
+def add_handlers(app: FastAPI) -> None:
+    """Have the SDK's app answer 4xx to a request whose errors cannot be told in JSON.
 
-    That is a request whose errors cannot be told in JSON (they quote what the request held, NaN or half a surrogate
-    pair for example), and a task that an environment's constructor rejects: the client wrote it.
-
-    Args:
-        app: the SDK's app.
-        show_errors: tell the client what the constructor raised.
+    They quote what the request held, NaN or half a surrogate pair for example.
     """
-
-    async def rejected(request: Request, error: Exception) -> Response:
-        if request.url.path != "/create" or (await request.json()).get("task_spec") is None:
-            raise error
-        reason = f": {type(error).__name__}: {error}" if show_errors else "; the reason is in the server's log."
-        text = f"The environment rejected the task_spec{reason}"
-        return Response(json.dumps({"detail": text}), 400, media_type="application/json")
-
     app.add_exception_handler(RequestValidationError, _invalid)
-    for error in _BAD_INPUT:
-        app.add_exception_handler(error, rejected)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from envs.server import sdk
+from envs.server.calls import Rejected
 from envs.server.redaction import Redaction
 from envs.server.settings import Settings
 
@@ -50,9 +51,13 @@ def configure(settings: Settings, redaction: Redaction) -> None:
         return redaction(line)
 
     def briefly(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        error = sys.exc_info()[1] if event.get("exc_info") is True else None
-        if not isinstance(error, RequestValidationError | HTTPException):
-            return event
+        error = sys.exc_info()[1]
+        if isinstance(error, Rejected):
+            trace = {"exc_info": error.__cause__} if level <= logging.DEBUG else {}
+            return {**event, "detail": _shown(error.reason, redaction), **trace}
+        if event.get("exc_info") is not True or not isinstance(error, RequestValidationError | HTTPException):
+            detail = event.get("detail")  # of a refusal: it may quote what the client sent
+            return {**event, "detail": _shown(detail, redaction)} if isinstance(detail, str) else event
         if level > logging.WARNING:
             raise structlog.DropEvent
         return _rejection(event, error, redaction)
@@ -90,6 +95,10 @@ def _rejection(
         detail = str(error.detail)
     else:  # where the client's body is wrong, and not what it held
         detail = "; ".join(f"{'.'.join(map(str, found['loc']))}: {found['type']}" for found in error.errors()[:3])
-    shown = redaction(detail)[:_SHOWN].encode("unicode_escape").decode()
     told = {key: value for key, value in event.items() if key not in ("exc_info", "error", "error_type")}
-    return {**told, "level": "warning", "event": "request_rejected", "detail": shown}
+    return {**told, "level": "warning", "event": "request_rejected", "detail": _shown(detail, redaction)}
+
+
+def _shown(detail: str, redaction: Redaction) -> str:
+    # Redacted before it is cut: half a secret would no longer be found.
+    return redaction(detail)[:_SHOWN].encode("unicode_escape").decode()

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeGuard
 
 from fastapi import FastAPI
 from openreward.environments import Environment, server, session
@@ -130,6 +130,11 @@ def asked_for(function: Callable[..., Any]) -> tuple[Environment | type[Environm
     owner = getattr(function, "__self__", None)
     name = next((name for name in _ASKED_FOR if getattr(owner, name, None) == function), None)
     return (owner, name) if owner is not None and name else None
+
+
+def is_environment(function: Callable[..., Any]) -> TypeGuard[type[Environment]]:
+    """Tell whether what is run is an environment's constructor, which is given its `task_spec` by name."""
+    return isinstance(function, type) and issubclass(function, Environment)
 
 
 def spare_work(application: FastAPI) -> None:

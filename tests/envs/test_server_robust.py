@@ -113,6 +113,25 @@ def test_a_task_that_the_environment_rejects(server: TrialServer, spec: dict[str
         assert "KeyError: 'target'" in response.json()["detail"]
 
 
+def test_a_rejected_task_is_one_line_of_the_log_and_a_task_of_its_own_that_fails_a_traceback() -> None:
+    with trial_server() as server:
+        client = server.client("nobody")
+        before = server.log()
+        assert client.post("/create", json={"task_spec": {"x\r\n" * 1000: 1}}).status_code == 400
+        (line,) = server.log().removeprefix(before).splitlines()
+        assert "level=warning event=request_rejected" in line
+        assert "trial rejected the task_spec at trial.py:" in line
+        assert "KeyError: 'target'" in line
+        assert len(line) < 1000
+    with trial_server(TRIAL_TASKS="unreadable") as server:
+        response = server.client("nobody").post("/create", json={"split": "train", "index": 0})
+        assert (response.status_code, response.json()) == (500, {"detail": "KeyError: 'target'"})
+        assert "Traceback" in server.log()
+    with trial_server(ENV_LOG_LEVEL="debug") as server:
+        server.client("nobody").post("/create", json={"task_spec": {}})
+        assert "Traceback" in server.log()
+
+
 def test_what_a_tool_raises_is_told_without_its_traceback(server: TrialServer) -> None:
     client = server.open("crash")
     assert tool_call(client, "crash", text="the disk is full")["error"] == "the disk is full"

@@ -67,6 +67,13 @@ def test_the_environments_code_goes_through_the_name_that_is_replaced(source: st
     assert [inspect.getsource(method).count("pass") for method in (Environment.setup, Environment.teardown)] == [1, 1]
 
 
+def test_a_task_that_the_environment_gave_itself_reaches_its_constructor_as_it_is(source: str) -> None:
+    given = "task_spec = await run_user_callable(env_cls.get_task, create_session.split, create_session.index)"
+    between = source.partition(given)[2].partition("env = await run_user_callable(env_cls, task_spec=task_spec,")
+    assert between[1]
+    assert "task_spec" not in between[0]
+
+
 def test_only_what_a_client_waits_for_is_asked_for() -> None:
     environment = TrialEnvironment({"target": "a"})
     assert sdk.asked_for(environment.get_prompt) == (environment, "get_prompt")

@@ -81,6 +81,8 @@ class TrialEnvironment(Environment):
             raise FileNotFoundError("tasks.json is not there")
         if os.environ.get("TRIAL_TASKS") == "broken":
             return [{"target": "broken setup"}]
+        if os.environ.get("TRIAL_TASKS") == "unreadable":
+            return [{"no": "target"}]
         return [{"target": "a"}, {"target": "b"}]
 
     async def setup(self) -> None:
