@@ -42,9 +42,16 @@ class AggregateBy(Question):
     def wordings(self) -> tuple[str, ...]:
         what, group = described(self.table.plural, self.conditions), self.category.label
         value, remark = aggregates.words(self.function, self.number), aggregates.rounding(self.function)
+        if not self.conditions:  # then every group has rows
+            return (
+                f"For each {group}, show the {group} and the {value}{remark} of the {what}.",
+                f"What is the {value}{remark} of the {what}, by {group}? Show {group} and value.",
+            )
         return (
-            f"For each {group}, show the {group} and the {value}{remark} of the {what}.",
-            f"What is the {value}{remark} of the {what}, by {group}? Show {group} and value.",
+            f"For each {group} that has any {what}, show the {group} and the {value}{remark} of those "
+            f"{self.table.plural}.",
+            f"What is the {value}{remark} of the {what}, by {group}? Show {group} and value, and leave out every "
+            f"{group} without any.",
         )
 
     def near_misses(self) -> Iterator[Question]:
@@ -75,8 +82,8 @@ class CountBy(Question):
     def wordings(self) -> tuple[str, ...]:
         what, group = described(self.table.plural, self.conditions), self.category.label
         return (
-            f"For each {group}, show the {group} and the number of {what}.",
-            f"Count the {what} by {group}. Show {group} and count.",
+            f"For each {group} that has any {what}, show the {group} and their number.",
+            f"Count the {what} by {group}. Show {group} and count, and leave out every {group} without any.",
         )
 
     def near_misses(self) -> Iterator[Question]:
@@ -137,8 +144,8 @@ class CountByYear(Question):
     def wordings(self) -> tuple[str, ...]:
         what, day = described(self.table.plural, self.conditions), self.day.label
         return (
-            f"For each year of the {day}, show the year and the number of {what}.",
-            f"How many {what} are there per year of the {day}? Show year and count.",
+            f"For each year of the {day} that has any {what}, show the year and their number.",
+            f"How many {what} are there per year of the {day}? Show year and count, and leave out years without any.",
         )
 
     def near_misses(self) -> Iterator[Question]:

@@ -170,8 +170,10 @@ class CountOverTwoJoins(Question):
         far = a(described(self.second.column.label, self.conditions))
         only = f"those whose {near} has {far}" if self._chained else f"those with {far}"
         return (
-            f"Count the {base} by the {group} of their {near}, only {only}. Show {group} and count.",
-            f"For each {group} of the {near}, show the {group} and the number of {base}, counting only {only}.",
+            f"Count the {base} by the {group} of their {near}, only {only}. Show {group} and count, and leave out "
+            f"every {group} without any.",
+            f"For each {group} of the {near}, show the {group} and the number of {base}, counting only {only}; "
+            f"leave out every {group} without any.",
         )
 
     def near_misses(self) -> Iterator[Question]:

@@ -142,7 +142,8 @@ class MonthlyChange(Question):
             f"For each month (YYYY-MM) of the {day}, show the month, the number of {what}, and the change from the "
             f"previous month shown (NULL for the first), in order of time. Leave out months without any.",
             f"Count the {what} by month (YYYY-MM) of the {day} and compare each month with the one listed before it: "
-            f"show month, count and difference (NULL in the first row), earliest month first, empty months left out.",
+            f"show month, count and how many more that is than before (negative for fewer, NULL in the first row), "
+            f"earliest month first, empty months left out.",
         )
 
     def near_misses(self) -> Iterator[Question]:

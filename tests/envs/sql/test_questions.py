@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,8 @@ from envs.sql import tasks
 from envs.sql.compare import same_result
 from envs.sql.editions import MOST_ROWS, editions
 from envs.sql.questions import SHAPES
+from envs.sql.questions.level2 import AggregateBy, CountBy, CountByYear, LargestGroup, SortedCountBy
+from envs.sql.questions.level3 import CountOverTwoJoins
 from envs.sql.tasks import Task, task
 from tests.envs.sql.databases import frames, is_right, results
 from tests.envs.sql.mutants import mutants
@@ -103,6 +106,22 @@ def test_every_wording_names_what_the_conditions_name(level: int) -> None:
         for wording in asked.question.wordings():
             assert wording[0].isupper() and wording[-1] in ".?" and "  " not in wording
             assert all(str(condition.value) in wording for condition in conditions), wording
+
+
+def test_a_question_whose_answer_leaves_groups_out_says_so() -> None:
+    seen = set()
+    for asked in [*sample(2, 200), *sample(3, 200)]:
+        question = asked.question
+        if not isinstance(question, AggregateBy | CountBy | CountByYear | CountOverTwoJoins):
+            continue
+        if isinstance(question, LargestGroup):  # which asks for one group
+            continue
+        of_all = results(asked, replace(question, conditions=()).sql())
+        for rows, every_group in zip(results(asked, question.sql()), of_all, strict=True):
+            if {row[0] for row in rows} < {row[0] for row in every_group}:
+                assert all("that has any" in text or "without any." in text for text in question.wordings()), asked
+                seen.add(type(question))
+    assert seen == {AggregateBy, CountBy, SortedCountBy, CountByYear, CountOverTwoJoins}, "or the test tests less"
 
 
 def test_questions_have_several_wordings_and_all_are_used() -> None:
