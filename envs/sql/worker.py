@@ -14,7 +14,8 @@ import resource
 import sqlite3
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 from envs.sql import data
@@ -128,6 +129,9 @@ def _authorize(action: int, first: str | None, second: str | None, _database: st
 
 
 def _confine() -> None:
+    # Where a container's memory runs out, the kernel ends a worker, which is replaced, and not the server beside it.
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
     for what, most in (
         (resource.RLIMIT_AS, PROCESS_BYTES),
         (resource.RLIMIT_FSIZE, 0),

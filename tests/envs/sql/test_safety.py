@@ -159,6 +159,12 @@ def test_results_are_small_and_say_what_was_left_out(url: str, sql: str, note: s
     assert all(len(line) <= 120 for line in lines)
 
 
+def test_a_worker_is_the_first_to_go_where_memory_runs_out() -> None:
+    code = "from envs.sql import worker; worker._confine(); print(open('/proc/self/oom_score_adj').read())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "1000"
+
+
 def test_workers_have_no_keys_and_end_with_their_server() -> None:
     code = """
 import asyncio, os, signal, sys
