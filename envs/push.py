@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx2
@@ -28,6 +28,9 @@ _SETTLING_SECONDS = 30.0
 _BUILDING = {"BUILDING", "RUNNING_BUILDING"}
 _FAILED = {"BUILD_ERROR", "RUNTIME_ERROR", "CONFIG_ERROR", "NO_APP_FILE", "DELETING"}
 _STOPPED = {"PAUSED", "STOPPED"}
+# A Space without the first was not made by a push, and one with more than the second is somebody's work.
+_MARK = "envs/server/__init__.py"
+_FRESH = {".gitattributes", "README.md"}
 
 
 class PushError(Exception):
@@ -41,7 +44,7 @@ class Push:
     Args:
         name: environment of the catalog.
         repo: `OWNER/NAME` of the Space.
-        private: only its owner sees the Space; requests need a token of the Hub.
+        private: only its owner is to see the Space, or does already; requests need a token of the Hub.
         keys: of which the server asks for one in X-API-Key; none leave it open.
         token: of the Hub, with the right to write.
         wait: seconds for the build and for the first answer.
@@ -100,8 +103,8 @@ def run(name: str, repo: str, *, private: bool, with_key: bool, wait: float) -> 
         with_key: set the key in $ENV_API_KEY as the Space's secret of that name, so that the server asks for it.
 
     Raises:
-        PushError: no token, no key that can be used, no permission, a build that failed, or a server that never
-            answers.
+        PushError: no token, no key that can be used, no permission, a Space that holds something else, a build that
+            failed, or a server that never answers.
         envs.space.SpaceError: the folder cannot be made.
     """
     token = get_token()
@@ -115,6 +118,8 @@ def run(name: str, repo: str, *, private: bool, with_key: bool, wait: float) -> 
         left_out = space.lay_out(name, Path(folder))
         _tell_left_out(name, left_out)
         commit = _upload(api, push, Path(folder))
+        # It may have been so before, or new Spaces of its owner are.
+        push = replace(push, private=bool(api.space_info(push.repo).private))
     host = _await_running(api, push, commit)
     _await_health(push, host)
     _tell_lines(push, host)
@@ -136,7 +141,11 @@ def _keys() -> tuple[str, ...]:
 def _upload(api: HfApi, push: Push, folder: Path) -> str:
     """Create or update the Space and return the commit that is to run."""
     api.create_repo(push.repo, repo_type="space", space_sdk="docker", private=push.private or None, exist_ok=True)
-    if push.private and not api.space_info(push.repo).private:
+    there = api.space_info(push.repo)
+    files = {file.rfilename for file in there.siblings or ()}
+    if _MARK not in files and (strange := sorted(files - _FRESH)):
+        raise PushError(f"{push.repo} holds something else ({strange[0]}): choose another name, or empty it first")
+    if push.private and not there.private:
         api.update_repo_settings(push.repo, repo_type="space", private=True)
     if push.keys:  # before the code, so that the first start asks for one already
         api.add_space_secret(push.repo, KEY_VARIABLE, ",".join(push.keys))
@@ -193,10 +202,15 @@ def _await_health(push: Push, host: str) -> None:
 
 
 def _healthy(push: Push, host: str) -> str:
+    return _asked(push, host, "/health")
+
+
+def _asked(push: Push, host: str, path: str) -> str:
+    """Return the status that the running server answers, or why it did not."""
     # A private Space answers nobody without a token of the Hub; a public one is not told it.
     headers = {"authorization": f"Bearer {push.token}"} if push.private else {}
     try:
-        return str(httpx2.get(f"{host.rstrip('/')}/health", headers=headers, timeout=10).status_code)
+        return str(httpx2.get(f"{host.rstrip('/')}{path}", headers=headers, timeout=10).status_code)
     except httpx2.HTTPError as error:
         return str(error) or type(error).__name__
 
@@ -256,7 +270,9 @@ def _tell_left_out(name: str, left_out: Mapping[str, Sequence[str]]) -> None:
 
 def _tell_lines(push: Push, host: str) -> None:
     first = '.split(",")[0].strip()' if len(push.keys) > 1 else ""  # clients send one of them
-    more = f', api_key=os.environ["{KEY_VARIABLE}"]{first}' if push.keys else ""
+    # The key may be of an earlier push, or of the Space's settings.
+    keyed = push.keys or _asked(push, host, "/list_environments") == "401"
+    more = f', api_key=os.environ["{KEY_VARIABLE}"]{first}' if keyed else ""
     more += ', hf_token=os.environ["HF_TOKEN"]' if push.private else ""
     print(f"{push.name} at {host}")
     if more:

@@ -29,7 +29,9 @@ STAGES = {
 }
 app = FastAPI()
 seen: list[dict[str, Any]] = []
-spaces: dict[str, dict[str, Any]] = {}
+spaces: dict[str, dict[str, Any]] = {
+    "ada/chatbot": {"private": False, "files": {".gitattributes": "", "README.md": "", "app.py": "print()"}}
+}
 
 
 @app.middleware("http")
@@ -72,6 +74,7 @@ async def create(request: Request) -> Any:
         "files": {".gitattributes": ""},
         "visits": 0,
         "commits": 0,
+        "key": False,
     }
     return {"url": page, "name": repo}
 
@@ -84,7 +87,7 @@ def info(request: Request, owner: str, name: str) -> Any:
         "id": f"{owner}/{name}",
         "private": space["private"],
         "sdk": "docker",
-        "sha": _sha(space["commits"]),
+        "sha": _sha(space.get("commits", 0)),
         "host": str(request.base_url).rstrip("/") + f"/running/{owner}/{name}",
         "siblings": [{"rfilename": file} for file in space["files"]],
     }
@@ -104,6 +107,7 @@ async def settings(request: Request, owner: str, name: str) -> Any:
 
 @app.post("/api/spaces/{owner}/{name}/secrets")
 def secrets(owner: str, name: str) -> Any:
+    spaces[f"{owner}/{name}"]["key"] = True
     return {}
 
 
@@ -165,9 +169,17 @@ def logs(kind: str) -> StreamingResponse:
 
 
 @app.get("/running/{owner}/{name}/health")
-def health(owner: str, name: str) -> Any:
-    spaces[f"{owner}/{name}"]["visits"] += 1
+def health(request: Request, owner: str, name: str) -> Any:
+    space = spaces[f"{owner}/{name}"]
+    if space["private"] and request.headers.get("authorization") != f"Bearer {TOKEN}":
+        return JSONResponse({"error": "Repository not found"}, 404)
+    space["visits"] += 1
     return JSONResponse({"status": "ok"}, 503 if name == "sick" else 200)
+
+
+@app.get("/running/{owner}/{name}/list_environments")
+def environments(owner: str, name: str) -> Any:
+    return JSONResponse({"detail": "a key"}, 401) if spaces[f"{owner}/{name}"]["key"] else ["echo"]
 
 
 @app.get("/health")

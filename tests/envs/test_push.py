@@ -249,6 +249,23 @@ def test_a_public_space_becomes_private_when_asked(pusher: Pusher) -> None:
     assert settings["body"] == [{"visibility": "private"}]
 
 
+def test_what_an_earlier_push_made_of_a_space_holds_for_the_next_one_too(pusher: Pusher) -> None:
+    first = pusher.push("echo", "--space", "ada/kept", "--private", "--key-secret", ENV_API_KEY=KEY)
+    assert first.returncode == 0, first.stderr
+    second = Pusher(pusher.project, pusher.hub)
+    done = second.push("echo", "--space", "ada/kept", "--wait", "5")
+    assert done.returncode == 0, done.stderr
+    assert not second.seen("PUT", "/settings") + second.seen("POST", "/secrets")
+    assert done.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+
+
+def test_what_is_no_environments_space_is_left_as_it_is(pusher: Pusher) -> None:
+    done = pusher.push("echo", "--space", "ada/chatbot", "--private", "--key-secret", ENV_API_KEY=KEY)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "ada/chatbot holds something else (app.py): choose another name, or empty it first" in done.stderr
+    assert not [one for one in pusher.seen() if one["method"] in ("PUT", "DELETE") or "/spaces/" in one["path"]][1:]
+
+
 def test_a_sleeping_space_is_visited_and_a_paused_one_restarted(pusher: Pusher) -> None:
     assert pusher.push("echo", "--space", "ada/asleep").returncode == 0
     assert pusher.seen("GET", "/running/ada/asleep/health")
