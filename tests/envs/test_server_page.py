@@ -228,6 +228,29 @@ def test_nothing_is_wider_than_the_window(
     page.close()
 
 
+def test_a_table_keeps_its_lines_and_scrolls_by_itself(browser: Browser, url: str) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(url)
+    page.get_by_label("Environment").select_option("sql")
+    expect(page.locator("#splits tr")).to_have_count(3)
+    start(page, 0)
+    page.get_by_role("tab", name="query").click()
+    page.get_by_role("textbox", name="sql").fill("SELECT * FROM orders")
+    page.get_by_role("button", name="Call query").click()
+    table = page.get_by_role("region", name="Table")
+    expect(table).to_contain_text("customer_id | product_id")
+    lines = len(table.inner_text().splitlines())
+    height, line, width, inside = table.evaluate(
+        "e => [e.clientHeight, parseFloat(getComputedStyle(e).lineHeight), e.clientWidth, e.scrollWidth]"
+    )
+    assert round(height / line) == lines == 2 + 20 + 1
+    assert inside > width
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    table.focus()
+    expect(table).to_be_focused()
+    page.close()
+
+
 def brightness(colour: str) -> int:
     return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
 

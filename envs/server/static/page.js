@@ -2,6 +2,8 @@ import { element, fieldsOf } from "./form.js";
 import { base, get, post, Session, useKey } from "./ors.js";
 
 const LONG = 4000;
+const WIDEST_LINE = 160;
+const TABLE = { className: "table", role: "region", "aria-label": "Table", tabIndex: 0 };
 const at = (id) => document.getElementById(id);
 
 let about;
@@ -204,10 +206,18 @@ function callItem(name, input, result) {
 function blocks(all) {
   return all.map((block) => {
     if (block.type === "image") return element("img", { src: `data:${block.mimeType};base64,${block.data}`, alt: "" });
+    if (isTable(block.text)) return element("div", { ...TABLE, textContent: block.text });
     if (block.text.length <= LONG) return element("div", { textContent: block.text });
     const rest = folded("Show the rest", block.text.slice(LONG));
     return element("div", {}, block.text.slice(0, LONG), rest);
   });
+}
+
+// Wrapped as prose is, aligned columns would be unreadable; these lines are kept, and scrolled where they are too wide.
+function isTable(text) {
+  const lines = text.split("\n");
+  const aligned = lines.filter((line) => / [|] |\S {2,}\S/.test(line));
+  return text.length <= LONG && aligned.length > 1 && lines.every((line) => line.length <= WIDEST_LINE);
 }
 
 function folded(summary, text) {
