@@ -78,8 +78,10 @@ def _run(names: Sequence[str], listener: socket.socket) -> None:
 
 def _greeting(names: Sequence[str], listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    url = f"http://{reachable}:{port}"
-    specs = [f'  spec = OpenRewardSpec("{url}", env_name="{name}", split="train")' for name in names]
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+    url = f"http://{everywhere.get(host, f'[{host}]' if ':' in host else host)}:{port}"
     where = f"{', '.join(names)} at {url} (in a browser: a page to try it by hand; Ctrl-C stops)"
-    return "\n".join([where, "  from trainer import OpenRewardSpec", *specs])
+    specs = [f'  spec = OpenRewardSpec("{url}", env_name="{name}", split="train")' for name in names]
+    # A container does not know under which port it is published.
+    notes = ["  # from elsewhere with the host and the port that lead here, for a container those it is published at"]
+    return "\n".join([where, "  from trainer import OpenRewardSpec", *specs, *(notes if host in everywhere else [])])

@@ -209,6 +209,21 @@ def test_serve_takes_its_port_from_the_environment_says_where_it_is_and_stops_wi
     assert (rest, errors) == ("", "")
 
 
+def test_a_server_for_others_says_that_its_address_is_seen_from_inside() -> None:
+    command = [sys.executable, "-m", "envs.cli", "serve", "echo", "--host", "0.0.0.0", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=variables(0), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+        process.terminate()
+    assert "echo at http://127.0.0.1:" in lines[0]
+    assert (
+        lines[3]
+        == "  # from elsewhere with the host and the port that lead here, for a container those it is published at\n"
+    )
+
+
 def await_health(url: str) -> None:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
