@@ -47,6 +47,21 @@ def terminal_in_the_list() -> Fault:
     return fault
 
 
+def tools_that_come_with_the_setup() -> Fault:
+    set_up: set[str] = set()
+
+    async def fault(request: Request, forward: Forward) -> Response | None:
+        if request.path == f"{ENV}/prompt":
+            set_up.add(request.session)
+        if request.path != f"{ENV}/task_tools" or request.session not in set_up:
+            return None
+        listed = (await forward(request)).json
+        late = {"name": "late", "description": "", "input_schema": None}
+        return answer({**listed, "tools": [*listed["tools"], late]})
+
+    return fault
+
+
 def unknown_session_crashes() -> Fault:
     async def fault(request: Request, forward: Forward) -> Response | None:
         if request.path != "/ping":
@@ -233,6 +248,7 @@ FAULTS: dict[str, Callable[[], Fault]] = {
     "ORS-031": deleted_once,
     "ORS-032": one_episode_for_all,
     "ORS-033": three_sessions_at_most,
+    "ORS-034": tools_that_come_with_the_setup,
     "ORS-040": outputs(metadata=lambda metadata: "none"),
     "ORS-041": reasons("not_found", lambda result: {**result, "reason": "unknown_tool"}),
     "ORS-042": reasons("input_validation", lambda result: {"ok": True, "output": {"error": result["error"]}}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from envs.check.rule import HTTP_API, Evidence, Failed, reference, rule
+from envs.check.rule import HTTP_API, Evidence, Failed, NotSeen, reference, rule
 from envs.check.subject import Subject, is_session_id
 from envs.check.survey import Survey
 from envs.check.wire import Exchange
@@ -231,6 +231,27 @@ async def delete(subject: Subject, survey: Survey) -> Evidence:
     return answer.evidence
 
 
+@rule(
+    "ORS-034",
+    "A session has its tools from the start",
+    "GET /{env}/task_tools answers the same tools before a session's setup has ended and after it: "
+    "clients ask for them without waiting.",
+    reference("0.1.167"),
+    level="should",
+    since=(0, 1, 84),
+)
+async def tools_from_the_start(subject: Subject, survey: Survey) -> Evidence:
+    async with subject.session() as session:
+        before = await subject.started("GET", subject.path("task_tools"), session.sid)
+        await session.prompt()  # which waits for the setup
+        after = await subject.started("GET", subject.path("task_tools"), session.sid)
+    if before.status != 200 or after.status != 200:
+        raise NotSeen(f"no list of tools (ORS-029): {before.got}")
+    if changed := _names(before.json()) ^ _names(after.json()):
+        raise after.failed(f"changed with the setup: {', '.join(sorted(changed))}")
+    return after.evidence
+
+
 async def _refused(subject: Subject, **body: Any) -> Evidence:
     async with subject.closing() as sid:
         answer = await subject.create(sid, **body)
@@ -270,4 +291,5 @@ RULES = (
     task_tools,
     ping,
     delete,
+    tools_from_the_start,
 )
