@@ -24,7 +24,10 @@ def show(names: Sequence[str], *, as_json: bool) -> int:
     else:
         for entry in found:
             splits = ", ".join(f"{split['name']} {split['num_tasks']:,}" for split in entry["splits"])
-            print(f"{entry['name']}\n  {entry['summary']}\n  splits  {splits}\n  tools   {', '.join(entry['tools'])}")
+            final = [f"{entry['terminal_tool']} (takes the final message)"] if entry["terminal_tool"] else []
+            tools = ", ".join([*entry["tools"], *final])
+            summary = f"  {entry['summary']}\n" if entry["summary"] else ""
+            print(f"{entry['name']}\n{summary}  splits  {splits}\n  tools   {tools}")
     for name, reason in broken.items():
         print(f"ors-env: {name} cannot be loaded: {reason}", file=sys.stderr)
     return 1 if broken else 0
@@ -44,8 +47,14 @@ def _describe(name: str) -> dict[str, Any]:
 
     with catalog.own_code(name):
         splits = asyncio.run(sizes())
-        tools = [tool.name for tool in environment.list_tools().tools]
+        listed = environment.list_tools()
     card = catalog.card(name)
     if card.problem:
         print(f"ors-env: warning: {card.problem}", file=sys.stderr)
-    return {"name": name, "summary": card.summary, "splits": splits, "tools": tools}
+    return {
+        "name": name,
+        "summary": card.summary,
+        "splits": splits,
+        "tools": [tool.name for tool in listed.tools],
+        "terminal_tool": listed.terminal_tool.name if listed.terminal_tool else None,
+    }

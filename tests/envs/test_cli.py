@@ -41,6 +41,34 @@ def test_list_as_json() -> None:
     assert echo["tools"] == ["echo"]
 
 
+TERMINAL = """
+from openreward.environments import Environment, ToolOutput, terminal, tool
+from pydantic import BaseModel
+
+class Message(BaseModel):
+    text: str
+
+class Spoken(Environment):
+    @classmethod
+    def name(cls): return "spoken"
+    @classmethod
+    def list_splits(cls): return ["train"]
+    @classmethod
+    def list_tasks(cls, split): return [{}]
+    def get_prompt(self): return []
+    @terminal
+    @tool
+    def answer(self, message: Message) -> ToolOutput: pass
+"""
+
+
+def test_list_shows_a_tool_that_takes_the_final_message(tmp_path: Path) -> None:
+    (tmp_path / "spoken").mkdir()
+    (tmp_path / "spoken" / "environment.py").write_text(TERMINAL)
+    done = ors_env("list", ORS_ENVS_PATH=str(tmp_path))
+    assert "spoken\n  splits  train 1\n  tools   answer (takes the final message)\n" in done.stdout
+
+
 def test_list_shows_the_good_environments_beside_a_broken_one(checkout: Checkout) -> None:
     checkout.add("broken", "1 / 0\n")
     done = ors_env("list", cwd=checkout.path)
