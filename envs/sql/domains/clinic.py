@@ -19,7 +19,7 @@ CLINIC = Domain(
             name("name", "name", FIRST_NAMES, LAST_NAMES),
             reference("departments", "department_id", "department"),
             category("grade", "grade", "junior", "senior", "consultant"),
-            whole("experience", "years of experience", 1, 33),
+            whole("experience", "experience in years", 1, 33),
         )),
         Table("patients", "patient", 50, (
             key(),

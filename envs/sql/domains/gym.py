@@ -11,7 +11,7 @@ GYM = Domain(
             key(),
             name("name", "name", FIRST_NAMES, LAST_NAMES),
             category("speciality", "speciality", "strength", "yoga", "swimming", "boxing"),
-            whole("experience", "years of experience", 1, 25),
+            whole("experience", "experience in years", 1, 25),
             money("rate", "hourly rate", 18, 66),
         )),
         Table("classes", "class", 32, (
@@ -37,7 +37,7 @@ GYM = Domain(
             reference("classes", "class_id", "class"),
             reference("members", "member_id", "member"),
             category("entry", "entry", "card", "phone", "desk"),
-            whole("calories", "calories burned", 100, 740, nulls=0.15),
+            whole("calories", "number of calories", 100, 740, nulls=0.15),
             day("attended_on", "attendance date"),
         )),
         Table("payments", "payment", 160, (

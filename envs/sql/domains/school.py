@@ -43,7 +43,7 @@ SCHOOL = Domain(
             reference("students", "student_id", "student"),
             reference("courses", "course_id", "course"),
             category("form", "form", "written", "oral", "project"),
-            whole("points", "points", 20, 100),
+            whole("points", "number of points", 20, 100),
             day("taken_on", "exam date"),
         )),
     ),
