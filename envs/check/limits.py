@@ -18,7 +18,7 @@ class Limits:
         silence: the longest time without a byte that a stream may have; below `slow_call`.
         parallel: sessions opened at once.
         survey_calls: tool calls made to find out what an environment's tools do.
-        listed_tasks: a split with more tasks is looked at through windows, never fetched as a whole.
+        listed_tasks: a split with more tasks is never fetched as a whole; rules that compare with a list take another.
         body: bytes of one response.
     """
 
