@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from trainer.ors.errors import FAILURE_KINDS, MODEL_ERRORS, ModelError
-from trainer.ors.rollout import Rollout, Task
+from trainer.ors.errors import FAILURE_KINDS, MODEL_ERRORS
+from trainer.ors.rollout import Call, Rollout, Task
 
 Ending = Literal["finished", "stopped", "length", "tool_limit", "environment_error", "open_failed"]
 Message = Mapping[str, Any]
@@ -29,17 +29,17 @@ class Episode:
         environment: Its adapter.
         prompt: The messages the model was given.
         completion: The messages that followed: the model's, and the tools'.
+        calls: Every call the model made, those that never reached the adapter too.
         reward: What the trainer learned from it: the sum of its reward functions, None where none scored it.
         ending: Why it ended.
-        unmade_calls: How many of the model's calls never reached the adapter, by what was wrong with them.
     """
 
     environment: Rollout
     prompt: Sequence[Message]
     completion: Sequence[Message]
+    calls: Sequence[Call]
     reward: float | None
     ending: Ending
-    unmade_calls: Mapping[ModelError, int]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def metrics(episodes: Sequence[Episode], *, by_environment: bool) -> dict[str, l
 
 def _group_metrics(prefix: str, episodes: Sequence[Episode]) -> dict[str, list[float]]:
     rows = [_counts(episode) for episode in episodes]
-    calls = [call.seconds for episode in episodes for call in episode.environment.calls if call.seconds]
+    calls = [call.seconds for episode in episodes for call in episode.calls if call.seconds]
     logged = {name: [row[name] for row in rows] for name in rows[0]}
     logged |= _quantiles("open_seconds", [episode.environment.open_seconds for episode in episodes])
     logged |= _quantiles("call_seconds", calls)
@@ -93,11 +93,9 @@ def _group_metrics(prefix: str, episodes: Sequence[Episode]) -> dict[str, list[f
 
 def _counts(episode: Episode) -> dict[str, float]:
     errors: dict[str, float] = dict.fromkeys((*MODEL_ERRORS, *FAILURE_KINDS), 0.0)
-    for call in episode.environment.calls:
+    for call in episode.calls:
         if call.error in MODEL_ERRORS:
             errors[call.error] += 1
-    for kind, number in episode.unmade_calls.items():
-        errors[kind] += number
     if episode.environment.failure is not None:
         errors[episode.environment.failure.kind] += 1
     return {
@@ -150,12 +148,12 @@ class RolloutLog:
             "task_index": task.index if task else None,
             "prompt": list(episode.prompt),
             "completion": list(episode.completion),
-            "calls": [vars(call) for call in rollout.calls],
+            "calls": [vars(call) for call in episode.calls],
             "reward": episode.reward,
             "finished": rollout.finished,
             "ending": episode.ending,
             "error": str(rollout.failure) if rollout.failure is not None else None,
-            "seconds": {"open": rollout.open_seconds, "calls": sum(call.seconds for call in rollout.calls)},
+            "seconds": {"open": rollout.open_seconds, "calls": sum(call.seconds for call in episode.calls)},
         }
         longest = MAX_LINE_CHARACTERS
         text = _json(line)

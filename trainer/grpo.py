@@ -24,9 +24,10 @@ from packaging.specifiers import SpecifierSet
 from trl import GRPOTrainer
 
 from trainer.episodes import Episode, RolloutLog, Score, ending, metrics
-from trainer.ors.errors import ConfigurationError, ModelError
+from trainer.ors.errors import ConfigurationError
 from trainer.ors.rollout import Rollout
 from trainer.timing import StepClock
+from trainer.tool_calls import call_opening, made_calls, sent_calls
 
 TRL_RANGE = ">=1.16,<1.17"
 if not SpecifierSet(TRL_RANGE).contains(trl.__version__, prereleases=True):
@@ -117,7 +118,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 message = messages[-1]
                 if isinstance(rollout, Rollout) and message.get("tool_calls") and id(message) not in sent:
                     sent[id(message)] = message
-                    rollout._start(_calls(rollout, message))
+                    rollout._start(sent_calls(rollout, message))
 
         for rollout in self.environments or []:
             if isinstance(rollout, Rollout):
@@ -148,17 +149,17 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> None:
         """Keep what was played, and write it down, before anything else can go wrong."""
         ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
-        others = {tool.__name__ for tool in self._standalone_tools}
+        others, limit = {tool.__name__ for tool in self._standalone_tools}, self.max_tool_calling_iterations
+        opening = call_opening(getattr(self._tokenizer, "response_template", None))
         episodes = []
         for at, rollout in enumerate(self.environments or []):
             if not isinstance(rollout, Rollout):
                 continue
             completion, ids = completions[at], completion_ids_list[at]
             cut = not ids or ids[-1] not in ends
-            why = ending(rollout, completion, cut, self.max_tool_calling_iterations)
-            known = {tool.attribute for tool in rollout._tools} | others
-            unmade = Counter(kind for message in completion for kind in _unmade_calls(known, message))
-            episodes.append(Episode(rollout, prompts[at], completion, scores[at], why, unmade))
+            why = ending(rollout, completion, cut, limit)
+            calls = made_calls(rollout, completion, others=others, turns_limit=limit, opening=opening, cut=cut)
+            episodes.append(Episode(rollout, prompts[at], completion, calls, scores[at], why))
             self._clock.add("open", rollout._waited_open)
             self._clock.add("calls", rollout._waited_calls)
         self._episodes = episodes
@@ -266,37 +267,3 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's evaluation; its time is not counted as a training step's."""
         with self._clock.paused():
             return super().evaluate(*args, **kwargs)
-
-
-def _calls(rollout: Rollout, message: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The calls of a message as they go onto the wire, without those that TRL will refuse to make."""
-    calls: list[tuple[str, dict[str, Any]]] = []
-    tools: dict[str, Callable[..., Any]] = {tool.attribute: tool.function for tool in rollout._tools}
-    for call in message["tool_calls"]:
-        function = call.get("function") or {}
-        if call.get("type") == "function" and function.get("name") in tools:
-            arguments = function.get("arguments")
-            if isinstance(arguments, dict):
-                tools[function["name"]](_Collector(calls), **arguments)
-    return calls
-
-
-class _Collector:
-    """Stands in for an adapter when a tool's method is only asked what it would send."""
-
-    def __init__(self, calls: list[tuple[str, dict[str, Any]]]) -> None:
-        self._calls = calls
-
-    def _call(self, tool: str, arguments: dict[str, Any]) -> str:
-        self._calls.append((tool, arguments))
-        return ""
-
-
-def _unmade_calls(known: set[str], message: dict[str, Any]) -> Iterator[ModelError]:
-    """What was wrong with each call of a message that TRL refused to make, so that the adapter never heard of it."""
-    for call in message.get("tool_calls") or [] if message.get("role") == "assistant" else []:
-        function = call.get("function") or {}
-        if function.get("name") not in known:
-            yield "unknown_tool"
-        elif not isinstance(function.get("arguments"), dict):
-            yield "bad_arguments"

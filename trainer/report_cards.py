@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,7 +97,7 @@ def _prompt(prompt: object) -> Iterator[Event]:
 
 def _conversation(row: dict[str, Any]) -> Iterator[Event]:
     """The completion in order, each tool call with what is on record about it (result, reward, error, seconds)."""
-    recorded = iter(records(row.get("calls")))
+    recorded = deque(records(row.get("calls")))
     completion = row.get("completion")
     messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else records(completion)
     answered = 0
@@ -108,10 +109,15 @@ def _conversation(row: dict[str, Any]) -> Iterator[Event]:
             else:
                 yield Event("result", str(message.get("name") or "tool"), body=passage(text))
             continue
+        calls = records(message.get("tool_calls"))
+        malformed = not calls and recorded and recorded[0].get("error") == "malformed_call"
+        if malformed:
+            recorded.popleft()
         if text.strip():
-            yield Event("model", str(message.get("role") or "assistant"), body=passage(text))
-        for asked in records(message.get("tool_calls")):
-            call = next(recorded, None)
+            error = MODEL_ERRORS["malformed_call"] if malformed else ""
+            yield Event("model", str(message.get("role") or "assistant"), body=passage(text), error=error)
+        for asked in calls:
+            call = recorded.popleft() if recorded else None
             if call is None:
                 function = record(asked.get("function"))
                 written = _written(function.get("name"), function.get("arguments"))

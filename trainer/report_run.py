@@ -23,6 +23,7 @@ SAMPLES = 10
 MODEL_ERRORS = {
     "unknown_tool": "unknown tool",
     "bad_arguments": "bad arguments",
+    "malformed_call": "call that cannot be parsed",
     "after_end": "call after the end",
 }
 ENVIRONMENT_ERRORS = {
@@ -194,11 +195,12 @@ def _read_rollouts(run: Run) -> None:
 
 
 def _errors(row: dict[str, Any]) -> Iterator[str]:
-    for call in records(row.get("calls")):
-        if kind := call.get("error"):
-            yield kind if str(kind) in MODEL_ERRORS or str(kind) in ENVIRONMENT_ERRORS else UNNAMED_ERROR
-    if row.get("ending") == "open_failed":
-        yield "open_failed"
+    """The model's errors, and the environment's one failure: calls that come after it meet the same one again."""
+    kinds = [str(kind) for call in records(row.get("calls")) if (kind := call.get("error"))]
+    yield from (kind for kind in kinds if kind in MODEL_ERRORS)
+    failures = ["open_failed"] if row.get("ending") == "open_failed" else []
+    failures += [kind for kind in kinds if kind not in MODEL_ERRORS]
+    yield from (kind if kind in ENVIRONMENT_ERRORS else UNNAMED_ERROR for kind in failures[:1])
 
 
 def _read_marked(run: Run, marks: list[Mark]) -> list[dict[str, Any]]:

@@ -43,9 +43,9 @@ def episode(made: Rollout, completion: list[Any] | None = None, reward: float | 
         made,
         [{"role": "user", "content": "Go."}],
         completion or [SAYS],
+        more.get("calls", made.calls),
         reward,
         more.get("ending", "stopped"),
-        more.get("unmade_calls", {}),
     )
 
 
@@ -72,14 +72,14 @@ def test_why_an_episode_ended(made: Rollout, completion: list[Any], cut: bool, e
 
 def test_metrics_are_shares_means_and_quantiles_over_all_and_by_environment() -> None:
     refused = [call("bad_arguments", 0.2), call("after_end", 0.0)]
-    unmade = {"unknown_tool": 2}
+    unmade = [call("unknown_tool", 0.0)] * 2
     batch = [
         episode(rollout(finished=True, open_seconds=1.0, calls=[call(seconds=0.4)]), [CALLS, RESULT, SAYS], 1.0),
         episode(
             rollout(open_seconds=2.0, calls=refused),
             [CALLS, RESULT, CALLS, RESULT, SAYS],
             -1.0,
-            unmade_calls=unmade,
+            calls=[*unmade, *refused],
         ),
         episode(rollout("sql", open_seconds=3.0, failure=FAILED, calls=[call("crash", 0.6)]), [CALLS, RESULT, SAYS]),
         episode(rollout("sql", open_seconds=4.0), [SAYS], 0.5),

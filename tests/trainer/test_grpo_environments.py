@@ -131,6 +131,8 @@ def test_a_tool_of_the_trainers_own_is_known(plays: list[Play], tmp_path: Path) 
         train(plays[0].spec(), lambda _, turn: "done" if turn else tool_call("add", a=1, b=2), tmp_path, tools=[add])
     )
     assert (logs["env/unknown_tool"], logs["env/model_errors"], logs["tools/call_frequency"]) == (0.0, 0.0, 1.0)
+    calls = [(call["tool"], call["result"], call["error"]) for line in rollouts_of(tmp_path) for call in line["calls"]]
+    assert calls == [("add", "3", None)] * 8
 
 
 def test_the_same_server_twice_under_two_splits_plays_both(plays: list[Play], tmp_path: Path) -> None:

@@ -107,6 +107,47 @@ def test_the_models_mistakes_are_told_to_it_and_cost_nothing_else(play: Play, tm
     assert logs["env/bad_arguments"] == 3 / 8
     assert logs["env/model_errors"] == 4 / 8
     assert logs["env/environment_errors"] == 0.0
+    made_of = [[(call["tool"], call["arguments"], call["error"]) for call in line["calls"]] for line in lines[:2]]
+    assert made_of == [[("fly", {"height": 3}, "unknown_tool")], [("note", "a text", "bad_arguments")]]
+    assert [call["result"] for line in lines[:2] for call in line["calls"]] == [told[0][0], told[1][0]]
+
+
+def test_a_call_that_cannot_be_parsed_is_a_mistake_of_its_own_kind(play: Play, tmp_path: Path) -> None:
+    good = tool_call("note", text="good", reward=1.0)
+    broken = '<tool_call>\n{"name": "note", "arguments": {"text": "x"\n</tool_call>'
+    texts = {
+        0: broken,
+        1: f"{good}\n{broken}",  # TRL makes neither
+        2: '<tool_call>\n{"arguments": {}}\n</tool_call>',
+        3: "There is nothing to call.",
+        4: good,
+    }
+
+    def script(rollout: int, turn: int) -> str:
+        return texts.get(rollout, good) if turn == 0 else broken if rollout == 4 else "done"
+
+    made = train(play.spec(), script, tmp_path)
+    lines = rollouts_of(tmp_path)
+    kinds = [[call["error"] for call in line["calls"]] for line in lines]
+    assert kinds == [["malformed_call"]] * 3 + [[], [None, "malformed_call"], [None], [None], [None]]
+    assert [line["ending"] for line in lines] == ["stopped"] * 8
+    assert [line["reward"] for line in lines] == [None] * 4 + [1.0] * 4
+    assert (logged(made)["env/malformed_call"], logged(made)["env/model_errors"]) == (4 / 8, 4 / 8)
+
+
+def test_a_call_that_was_cut_off_is_no_mistake(play: Play, tmp_path: Path) -> None:
+    made = trainer(play.spec(), say({}), tmp_path)
+    speak = made._generate_single_turn
+
+    def cut(*arguments: Any, **keywords: Any) -> Any:
+        said, none = speak(*arguments, **keywords)
+        return [ids[:20] for ids in said], none
+
+    made._generate_single_turn = cut
+    made.train()
+    lines = rollouts_of(tmp_path)
+    assert all("<tool_call>" in line["completion"][0]["content"] for line in lines)
+    assert [(line["ending"], line["calls"]) for line in lines] == [("length", [])] * 8
 
 
 def test_a_call_after_a_mistake_in_the_same_message_gets_its_own_answer(play: Play, tmp_path: Path) -> None:
@@ -117,3 +158,5 @@ def test_a_call_after_a_mistake_in_the_same_message_gets_its_own_answer(play: Pl
     assert told[1] == "noted mine"
     assert told[2].startswith("Error: ")
     assert line["reward"] == 0.25
+    assert [call["error"] for call in line["calls"]] == ["unknown_tool", None, "bad_arguments"]
+    assert [call["result"] for call in line["calls"]] == told

@@ -140,16 +140,19 @@ def test_no_errors_is_said_in_words(demo: Element) -> None:
 
 def test_errors_are_counted_by_kind(tmp_path: Path) -> None:
     run = folders.empty_run(tmp_path)
-    kinds = ["unknown_tool", "bad_arguments", "bad_arguments", "crash", "solar_flare"]
+    kinds = ["unknown_tool", "bad_arguments", "bad_arguments", "malformed_call", "solar_flare"]
     rows = [folders.rollout(calls=[folders.call(error=kind, reward=None)]) for kind in kinds]
-    rows += [folders.rollout(calls=[], ending="open_failed", error="connection refused")] * 3
+    rows += [folders.rollout(calls=[folders.call(error="crash", reward=None)] * 3)]  # one failure, met three times
+    rows += [folders.rollout(calls=[], ending="open_failed", error="connection refused")] * 2
+    rows += [folders.rollout(calls=[folders.call(error="unreachable")], ending="open_failed")]
     folders.write_lines(run / "rollouts.jsonl", rows)
     model, environment = (
         panel.find("table")[0].cells() for panel in section(report(run), "errors").find(class_="panel")
     )
     assert model == [
-        ["unknown tool", "1", "0.125"],
-        ["bad arguments", "2", "0.250"],
+        ["unknown tool", "1", "0.111"],
+        ["bad arguments", "2", "0.222"],
+        ["call that cannot be parsed", "1", "0.111"],
         ["call after the end", "0", "0.000"],
     ]
     assert [row[:2] for row in environment] == [

@@ -128,6 +128,15 @@ def test_a_card_tells_the_rollout_in_order(tmp_path: Path) -> None:
     ]
 
 
+def test_a_call_that_cannot_be_parsed_is_shown_as_what_the_model_wrote(tmp_path: Path) -> None:
+    row = folders.rollout(calls=[folders.call()])
+    row["completion"].append({"role": "assistant", "content": '<tool_call>{"name": "ec'})
+    row["calls"].append(folders.call("", arguments={}, result="", reward=None, error="malformed_call", seconds=0))
+    assert [event.text() for event in one_card(tmp_path, row).find(class_="event")][-1] == (
+        'assistant call that cannot be parsed <tool_call>{"name": "ec'
+    )
+
+
 def test_an_unscored_rollout_says_why(tmp_path: Path) -> None:
     error = f"could not connect to http://reader:{folders.SECRET}@db.example"
     card = one_card(tmp_path, folders.rollout(calls=[], ending="open_failed", error=error))

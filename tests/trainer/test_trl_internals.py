@@ -16,11 +16,13 @@ import pytest
 import torch
 from datasets import Dataset
 from trl import GRPOTrainer
+from trl.chat_template_utils import parse_response
 
 from benchmarks.scripted import arguments, model, scripted, tokenizer, tool_call
 from tests.servers import ROOT
 from tests.trainer.commands import told
 from trainer import grpo
+from trainer.tool_calls import call_opening
 
 
 class Counting:
@@ -165,6 +167,15 @@ def test_calls_are_made_once_each_in_their_order_on_the_rollouts_own_environment
     function = seen.first_messages[0]["tool_calls"][0]
     assert function["type"] == "function" and set(function["function"]) >= {"name", "arguments"}, "a call's shape"
     assert isinstance(function["function"]["arguments"], dict), "arguments are not parsed into a dict any more"
+
+
+def test_a_call_that_cannot_be_parsed_is_text_that_begins_as_the_response_template_says(seen: Any) -> None:
+    opening = call_opening(seen._tokenizer.response_template)
+    assert opening is not None, "TRL's response templates say in another way what a tool call begins with"
+    broken = '<tool_call>\n{"name": "up"\n</tool_call><|im_end|>'
+    for text, is_call in ((broken, True), ("no call<|im_end|>", False)):
+        parsed = parse_response(seen._tokenizer, seen._tokenizer(text)["input_ids"], prefix=[], tools=[SCHEMA])
+        assert not parsed.get("tool_calls") and bool(opening.search(parsed["content"])) == is_call
 
 
 def test_rewards_come_back_by_process_and_rollout_with_nan_for_none(seen: Any) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-ModelError = Literal["unknown_tool", "bad_arguments", "after_end"]
+ModelError = Literal["unknown_tool", "bad_arguments", "malformed_call", "after_end"]
 FailureKind = Literal["crash", "timeout", "unreachable", "refused"]
 
-MODEL_ERRORS: tuple[ModelError, ...] = ("unknown_tool", "bad_arguments", "after_end")
+MODEL_ERRORS: tuple[ModelError, ...] = ("unknown_tool", "bad_arguments", "malformed_call", "after_end")
 FAILURE_KINDS: tuple[FailureKind, ...] = ("crash", "timeout", "unreachable", "refused")
 
 

@@ -40,10 +40,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call as it happened. `seconds` is from its sending to its answer, 0 where nothing was sent."""
+    """One tool call as it happened. `seconds` is from its sending to its answer, 0 where nothing was sent; `arguments`
+    is an object, unless the model wrote something else for it."""
 
     tool: str
-    arguments: Mapping[str, Any]
+    arguments: Any
     result: str
     reward: float | None
     finished: bool
