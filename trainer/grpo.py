@@ -133,9 +133,10 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             raise
         first = self.accelerator.process_index * len(prompts)
         mine = rewards[first : first + len(prompts)]
-        totals = (mine * self.reward_weights.to(mine.device)).nansum(dim=1).tolist()
+        totals = (mine * self.reward_weights.to(mine.device)).nansum(dim=1).float().cpu().numpy()
         unscored = mine.isnan().all(dim=1).tolist()
-        scores = [None if none else total for none, total in zip(unscored, totals, strict=True)]
+        # TRL's rewards have single precision: as a double, 0.9 would be 0.89999998, no success where it is one at 0.9.
+        scores = [None if none else float(str(total)) for none, total in zip(unscored, totals, strict=True)]
         self._keep_episodes(prompts, completions, completion_ids_list, scores)
         if self._episodes:
             self._pending_metrics.pop("env/scored", None)  # a reward function's of itself; this is of all of them

@@ -16,6 +16,7 @@ from benchmarks.scripted import tool_call
 from tests.servers import serve_script
 from tests.trainer.playing import SERVER, Play, logged, rollouts_of, train, trainer
 from trainer import Mixture
+from trainer.evaluate import evaluate
 from trainer.ors.errors import ConfigurationError
 
 
@@ -133,6 +134,16 @@ def test_a_tool_of_the_trainers_own_is_known(plays: list[Play], tmp_path: Path) 
     assert (logs["env/unknown_tool"], logs["env/model_errors"], logs["tools/call_frequency"]) == (0.0, 0.0, 1.0)
     calls = [(call["tool"], call["result"], call["error"]) for line in rollouts_of(tmp_path) for call in line["calls"]]
     assert calls == [("add", "3", None)] * 8
+
+
+@pytest.mark.parametrize("reward", [0.9, 0.7, -0.1, 1e-7])
+def test_a_reward_is_the_number_that_the_environment_gave(plays: list[Play], tmp_path: Path, reward: float) -> None:
+    """TRL keeps rewards in single precision, in which none of these is itself."""
+    spec = plays[0].spec(num_tasks=1)
+    made = trainer(spec, lambda _, turn: "done" if turn else tool_call("note", text="a", reward=reward), tmp_path)
+    found = evaluate(made, spec.train_dataset, rollouts_per_task=2, success_at=reward)
+    assert (found["sampled"]["success"], found["sampled"]["reward"]) == (1.0, reward)
+    assert [line["reward"] for line in rollouts_of(tmp_path)] == [reward] * 3
 
 
 def test_the_same_server_twice_under_two_splits_plays_both(plays: list[Play], tmp_path: Path) -> None:
