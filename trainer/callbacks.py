@@ -20,7 +20,7 @@ from trainer.ors import loop
 from trainer.report_text import readable
 from trainer.run import RunFolder
 
-LINE_EVERY = 10.0  # seconds between lines of progress where there is no terminal
+LINE_EVERY = 10.0  # seconds between lines of progress
 SIGNAL_EVERY = 0.2  # seconds between looks whether a signal has come
 
 
@@ -106,6 +106,19 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def evaluation_progress(say: Callable[[str], None]) -> Callable[[str, int, int], None]:
+    """What `evaluate` may tell how far it is: says so in a line now and then, since it may take hours."""
+    line_at = time.monotonic()
+
+    def progress(way: str, done: int, rollouts: int) -> None:
+        nonlocal line_at
+        if time.monotonic() - line_at >= LINE_EVERY:
+            line_at = time.monotonic()
+            say(f"evaluating, {way}: {done}/{rollouts} rollouts")
+
+    return progress
 
 
 def _scores(logs: dict[str, Any], prefix: str = "") -> str:

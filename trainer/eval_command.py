@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
             raise ConfigurationError(f"--{key} is at least 1, not {value}")
     for path in (flags.json, flags.rollouts_file):
         _check_writable(path)
-    from trainer.callbacks import console
+    from trainer.callbacks import console, evaluation_progress
     from trainer.environments import environments
     from trainer.evaluate import evaluate, summary
     from trainer.ors import loop
@@ -72,6 +72,7 @@ def main(arguments: Sequence[str]) -> int:
                 rollouts_per_task=flags.rollouts,
                 success_at=config.run.success_at,
                 seed=flags.seed,
+                progress=evaluation_progress(screen.print),
             )
             loop.probe().result()  # the last batch may have been of broken tasks alone, and the environment be there
             away = loop.outages()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import yaml
 from rich.console import Console
 
-from trainer.callbacks import Journal, ShowProgress, Stopper, StopRequested
+from trainer.callbacks import Journal, ShowProgress, Stopper, StopRequested, evaluation_progress
 from trainer.environments import Environments, environments
 from trainer.evaluate import evaluate, summary
 from trainer.learning import warning
@@ -225,6 +225,7 @@ def _evaluate(
         success_at=config.run.success_at,
         seed=config.grpo.seed,
         phase=moment,
+        progress=evaluation_progress(say),
     )
     folder.evaluation(moment, result)
     say(f"{moment} training, {result['split']}: {summary(result)}")

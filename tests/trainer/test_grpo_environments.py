@@ -15,7 +15,7 @@ from datasets import concatenate_datasets
 from benchmarks.scripted import tool_call
 from tests.servers import serve_script
 from tests.trainer.playing import SERVER, Play, logged, rollouts_of, train, trainer
-from trainer import Mixture
+from trainer import Mixture, callbacks
 from trainer.evaluate import evaluate
 from trainer.ors.errors import ConfigurationError
 
@@ -144,6 +144,20 @@ def test_a_reward_is_the_number_that_the_environment_gave(plays: list[Play], tmp
     found = evaluate(made, spec.train_dataset, rollouts_per_task=2, success_at=reward)
     assert (found["sampled"]["success"], found["sampled"]["reward"]) == (1.0, reward)
     assert [line["reward"] for line in rollouts_of(tmp_path)] == [reward] * 3
+
+
+def test_an_evaluation_says_now_and_then_how_far_it_is(
+    plays: list[Play], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, said = plays[0].spec(num_tasks=3), list[str]()
+    made = trainer(spec, note, tmp_path, per_device_eval_batch_size=2)
+    monkeypatch.setattr(callbacks, "LINE_EVERY", 0.0)
+    evaluate(made, spec.train_dataset, rollouts_per_task=2, progress=callbacks.evaluation_progress(said.append))
+    sampled = [f"evaluating, sampled: {done}/6 rollouts" for done in (2, 4, 6)]
+    assert said == [*sampled, *(f"evaluating, greedy: {done}/3 rollouts" for done in (2, 3))]
+    monkeypatch.setattr(callbacks, "LINE_EVERY", 3600.0)
+    callbacks.evaluation_progress(said.append)("sampled", 1, 2)
+    assert len(said) == 5
 
 
 def test_the_same_server_twice_under_two_splits_plays_both(plays: list[Play], tmp_path: Path) -> None:
