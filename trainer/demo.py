@@ -97,20 +97,23 @@ def echo_server() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "envs.cli", "serve", "echo", "--host", "127.0.0.1", "--port", str(port)]
+    serve = ["envs.cli", "serve", "echo", "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-m", "trainer.leash", *serve]
     with tempfile.TemporaryFile() as log:
         # A group of its own: Ctrl-C is for the trainer, which still has sessions to close here.
-        server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
         try:
             _await_health(server, f"http://127.0.0.1:{port}", log.fileno())
             yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
             try:
-                server.wait(10)
+                server.communicate(timeout=10)
             except subprocess.TimeoutExpired:
                 server.kill()
-                server.wait()
+                server.communicate()
 
 
 def _go_straight_to(host: str) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from tests.servers import ROOT
 from tests.trainer.commands import record, rows, started
 from tests.trainer.conftest import until
 
@@ -64,6 +67,21 @@ def test_a_demo_that_is_stopped_takes_its_server_with_it(
     assert "Traceback" not in err
     until(lambda: not answers(served[1]))
     assert not (tmp_path / "demo" / "run.json").exists()
+
+
+def test_a_demo_that_is_killed_takes_its_server_with_it() -> None:
+    code = (
+        "import time; from trainer.demo import echo_server\n"
+        "with echo_server() as url: print(url, flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout as said:
+        url = said.readline().strip()
+        assert answers(url)
+        process.kill()
+        process.wait()
+    until(lambda: not answers(url))
 
 
 def answers(url: str) -> bool:
