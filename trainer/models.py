@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 from trainer.config import STARTER, Config
 from trainer.ors.errors import ConfigurationError
 from trainer.ors.schemas import SchemaReader, types
+from trainer.report_text import without_userinfo
 from trainer.variables import filled_deep
 
 if TYPE_CHECKING:
     from trainer.ors.rollout import Factory
     from trainer.starter import Lesson
+
+HUB_SECONDS = 10.0  # to answer in that it is there
 
 
 def load(
@@ -52,6 +55,8 @@ def load_tokenizer(name: str, **where: Any) -> Any:
     if not (Path(name) / "config.json").exists() and (Path(name) / "model").is_dir():
         raise ConfigurationError(f"model {name!r}: that is a run's folder; its model is {Path(name) / 'model'}")
     try:
+        if not Path(name).is_dir():
+            _check_hub(name, where.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", **where)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"model {name!r}: {_first_line(error)}") from error
@@ -60,6 +65,20 @@ def load_tokenizer(name: str, **where: Any) -> Any:
             f"model {name!r}: its chat template cannot call tools, so it cannot act in environments"
         )
     return tokenizer
+
+
+def _check_hub(name: str, revision: str | None) -> None:
+    """Ask the hub once whether it is there, where the model is not here already: its own client repeats the question of
+    each file, a minute in all. Raises OSError where it does not answer."""
+    from huggingface_hub import constants, get_session, is_offline_mode, try_to_load_from_cache
+
+    if is_offline_mode() or isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+        return
+    try:
+        get_session().head(constants.ENDPOINT, timeout=HUB_SECONDS)
+    except Exception as error:  # of whichever HTTP library this release of the hub's client has
+        hub = without_userinfo(constants.ENDPOINT)
+        raise OSError(f"there is no such folder, and the hub at {hub} does not answer: {error}") from error
 
 
 def cache() -> Path:

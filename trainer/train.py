@@ -52,6 +52,7 @@ def run(config: Config, console: Console) -> int:
     status, message, code = "failed", "", 1
     stopper = Stopper(config.run.outage_timeout, say)
     progress = ShowProgress(console if main else Console(quiet=True))
+    own_card = not keeps_model_card(config)
     try:
         with stopper:
             checkpoint = _checkpoint(config, folder)
@@ -61,7 +62,7 @@ def run(config: Config, console: Console) -> int:
             found = environments(config)
             trainer = build(config, found, folder.rollouts, say)
             say(f"environments: {describe(found.facts)}")
-            for callback in (Journal(folder, card=not keeps_model_card(config)), stopper, progress):
+            for callback in (Journal(folder, card=own_card), stopper, progress):
                 trainer.add_callback(callback)
             _begin(config, found, folder, checkpoint, main)
             status, message, code = _train(config, trainer, found, folder, checkpoint, stopper, say)
@@ -81,7 +82,7 @@ def run(config: Config, console: Console) -> int:
             folder.end(status, message)
             if main:
                 _report(folder, say)
-                if not keeps_model_card(config):
+                if own_card:
                     folder.card()
         elif main:
             folder.abandon()

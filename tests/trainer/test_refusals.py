@@ -114,6 +114,19 @@ def test_a_model_that_does_not_exist_is_named(
     assert refused(*where, "--model_name_or_path", tmp_path / "hollow").startswith(f"model '{tmp_path / 'hollow'}': ")
 
 
+def test_a_hub_that_does_not_answer_is_asked_once(
+    ors_train: Command, gym: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = f"http://127.0.0.1:{free_port()}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub)
+    said = one_line(ors_train("eval", "--model", "nobody/nothing", "--url", gym, "--env_name", "gym"))
+    assert said.startswith(
+        f"ors-train eval: model 'nobody/nothing': there is no such folder, and the hub at {hub} does not answer: "
+    )
+    said = one_line(ors_train("eval", "--model", "no model", "--url", gym, "--env_name", "gym"))
+    assert said.startswith("ors-train eval: model 'no model': ")
+
+
 def test_a_model_whose_template_cannot_call_tools_is_refused(refused: Any, gym: str, tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
