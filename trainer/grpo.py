@@ -169,9 +169,14 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             step = self.state.global_step + (1 if mode == "train" else 0)
             self._rollout_log.write(episodes, step=step, mode=mode, phase=self.phase)
 
-    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
+    def _generate_single_turn(
+        self, prompt_ids: Any, images: Any, multimodal_fields: Any, num_generations: int, *args: Any, **kwargs: Any
+    ) -> Any:
+        # A vLLM server is given the first prompt of so many and generates for all from it. Prompts are the
+        # environment's: a session that did not open has none of the task, and its group would play without one.
+        each = 1 if self.environments else num_generations
         with self._clock.timed("generate"):
-            return super()._generate_single_turn(*args, **kwargs)
+            return super()._generate_single_turn(prompt_ids, images, multimodal_fields, each, *args, **kwargs)
 
     def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
         with self._clock.timed("forward"):

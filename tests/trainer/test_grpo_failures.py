@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trl import GRPOTrainer
 
-from benchmarks.scripted import tool_call
+from benchmarks.scripted import arguments, model, tokenizer, tool_call
 from tests.servers import serve_script
 from tests.trainer.playing import SERVER, Play, logged, rollouts_of, train, trainer
+from trainer import EnvGRPOTrainer
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,32 @@ def test_a_batch_none_of_whose_sessions_opens_is_unscored_and_the_run_goes_on(tm
     assert all("play at http://127.0.0.1" in line["error"] for line in lines)
     assert [logged(made, number)["env/unreachable"] for number in range(2)] == [1.0, 1.0]
     assert [logged(made, number)["env/scored"] for number in range(2)] == [0.0, 0.0]
+
+
+def test_each_rollout_is_generated_from_its_own_prompt(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a session of a group did not open, its prompt is not that of the others."""
+    shared: list[int] = []
+    generate = GRPOTrainer._generate_single_turn
+
+    def seen(
+        self: Any, prompt_ids: Any, images: Any, fields: Any, num_generations: int, *rest: Any, **more: Any
+    ) -> Any:
+        shared.append(num_generations)
+        return generate(self, prompt_ids, images, fields, num_generations, *rest, **more)
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", seen)
+    spec = play.spec()
+    EnvGRPOTrainer(
+        model=model(),
+        processing_class=tokenizer(),
+        args=arguments(tmp_path, 4, max_completion_length=4),
+        train_dataset=spec.train_dataset,
+        environment_factory=spec.environment_factory,
+        reward_funcs=spec.reward_funcs,
+    ).train()
+    assert shared and set(shared) == {1}
 
 
 def test_the_models_mistakes_are_told_to_it_and_cost_nothing_else(play: Play, tmp_path: Path) -> None:

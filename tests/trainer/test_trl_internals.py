@@ -17,6 +17,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOTrainer
 from trl.chat_template_utils import parse_response
+from trl.generation.vllm_generation import VLLMGeneration
 
 from benchmarks.scripted import arguments, model, scripted, tokenizer, tool_call
 from tests.servers import ROOT
@@ -158,6 +159,14 @@ def test_the_tool_loop_is_given_one_list_that_holds_every_rollouts_newest_messag
     roles = [message["role"] for message in seen.rewarded[0]]
     assert roles == ["assistant", "tool", "tool", "assistant", "tool", "assistant"], "messages are kept another way"
     assert seen.environments_in_loop == seen.environments, "environments are not set before the loop any more"
+
+
+def test_generation_is_told_how_many_rollouts_share_a_prompt() -> None:
+    names = list(inspect.signature(GRPOTrainer._generate_single_turn).parameters)[:5]
+    expected = ["self", "prompt_ids", "images", "multimodal_fields", "num_generations"]
+    assert names == expected, "_generate_single_turn's arguments"
+    shared = inspect.getsource(VLLMGeneration.generate)
+    assert "all_prompts[::num_generations]" in shared, "a vLLM server is given prompts in another way"
 
 
 def test_calls_are_made_once_each_in_their_order_on_the_rollouts_own_environment(seen: Any) -> None:
