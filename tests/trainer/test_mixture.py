@@ -42,6 +42,12 @@ def test_weights_are_exact_over_an_epoch_and_no_task_comes_twice_before_all_have
     assert sorted(times["workshop/train", index] for index in range(3)) == [1, 2, 2]
 
 
+def test_an_environment_that_would_never_be_drawn_is_an_error(workshop: str) -> None:
+    specs = [OpenRewardSpec(workshop), OpenRewardSpec(workshop, split="test")]
+    with pytest.raises(ConfigurationError, match=r"^workshop/test has no row in an epoch of 5: "):
+        _ = Mixture(specs, weights=[100, 1]).train_dataset
+
+
 def test_the_order_is_mixed_and_follows_the_seed(workshop: str) -> None:
     def order(seed: int) -> list[int]:
         specs = [OpenRewardSpec(workshop, split="many", num_tasks=50), OpenRewardSpec(workshop)]

@@ -49,7 +49,8 @@ class Mixture:
         seed: Of the order, and of which tasks come once more than others.
 
     Raises:
-        ConfigurationError: no specs, weights that do not fit, or names that cannot be told apart.
+        ConfigurationError: no specs, weights that do not fit, names that cannot be told apart, or an epoch in which an
+            environment has no row.
     """
 
     def __init__(
@@ -91,7 +92,11 @@ class Mixture:
         order = random.Random(self._seed)
         rows: list[Row] = []
         tasks = [spec._rows() for spec in self.specs]
-        for own, count in zip(tasks, self._counts([len(own) for own in tasks]), strict=True):
+        counts = self._counts([len(own) for own in tasks])
+        if 0 in counts:
+            said = f"{self.specs[counts.index(0)].name} has no row in an epoch of {sum(counts)}"
+            raise ConfigurationError(f"{said}: give it more weight, or the epoch more rows")
+        for own, count in zip(tasks, counts, strict=True):
             epochs, rest = divmod(count, len(own))
             rows += own * epochs + order.sample(own, rest)
         order.shuffle(rows)
