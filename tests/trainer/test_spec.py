@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -574,3 +575,13 @@ def test_a_secret_of_unknown_domains_is_refused_on_the_catalog(monkeypatch: pyte
     said = message_of(ConfigurationError, lambda: spec.train_dataset)
     assert "'db'" in said
     assert SECRET not in said
+
+
+def test_a_server_that_gives_no_session_id_is_waited_for_as_long_as_was_said() -> None:
+    async def hang(request: Request, reply: Reply) -> None:
+        await asyncio.Event().wait()
+
+    with scripted(Protocol(create_session=hang)) as server:
+        spec = OpenRewardSpec(server.url, open_timeout=0.5)
+        said = message_of(EnvironmentFailure, lambda: spec.train_dataset)
+        assert said == f"shop at {server.url}: no session id within 0.5 s"

@@ -91,8 +91,12 @@ def _match(wanted: str, names: Sequence[str], where: str) -> str:
 
 async def with_id(connection: Connection, ask: Callable[[str], Coroutine[Any, Any, T]]) -> T:
     """What `ask` gives under one session id, as servers behind a router want for every request."""
-    async with asyncio.timeout(connection.endpoint.open_timeout):
-        sid = await connection.wire.create_session()
+    limit = connection.endpoint.open_timeout
+    try:
+        async with asyncio.timeout(limit):
+            sid = await connection.wire.create_session()
+    except TimeoutError:
+        raise EnvironmentFailure("timeout", f"{connection.wire.name}: no session id within {limit:g} s") from None
     try:
         return await ask(sid)
     finally:
