@@ -65,7 +65,7 @@ def _await(spec: OpenRewardSpec, deadline: float, wait: float) -> None:
     """Wait for an environment that does not answer yet: one that is started together with the run, say."""
     while True:
         try:
-            _ = spec.name
+            _ = spec.train_dataset
             return
         except EnvironmentFailure as failure:
             if failure.kind not in ("unreachable", "timeout"):

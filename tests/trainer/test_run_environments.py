@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from tests.servers import free_port
 from trainer.arguments import EnvironmentConfig
 from trainer.config import load
 from trainer.environments import HeldOut, environments, held_out
+from trainer.ors.errors import EnvironmentFailure
 
 MODEL = ("--model_name_or_path", "some/model")
 
@@ -40,6 +44,13 @@ def test_rows_of_a_run_have_each_held_out_task_once(gym: str) -> None:
     rows = environments(load(MODEL, {"eval_split": "test"}, entries=parts)).eval_dataset
     assert rows is not None
     assert sorted((row["environment"], row["task_index"]) for row in rows) == [("a", 0), ("a", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize("named", [{}, {"label": "mine"}])
+def test_an_environment_that_is_not_up_yet_is_waited_for_whatever_it_is_called(named: dict[str, str]) -> None:
+    down = EnvironmentConfig(url=f"http://127.0.0.1:{free_port()}", **named)
+    with pytest.raises(EnvironmentFailure, match=r"waited 0\.2 s for it"):
+        environments(load(MODEL, {"wait": 0.2}, entries=[down]))
 
 
 def test_the_size_of_an_epoch_holds_for_one_environment_too(gym: str) -> None:
