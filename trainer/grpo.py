@@ -246,8 +246,9 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         for sampler in samplers if greedy else ():
             sampler.top_k = 1
         self.model.eval()
+        own = [self.accelerator.device] if self.accelerator.device.type == "cuda" else []  # others' are not ours
         try:
-            with self._clock.paused(), torch.random.fork_rng():
+            with self._clock.paused(), torch.random.fork_rng(own):
                 torch.manual_seed(seed)
                 yield
         finally:

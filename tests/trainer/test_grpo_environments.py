@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from datasets import concatenate_datasets
 
 from benchmarks.scripted import tool_call
@@ -158,6 +159,17 @@ def test_an_evaluation_says_now_and_then_how_far_it_is(
     monkeypatch.setattr(callbacks, "LINE_EVERY", 3600.0)
     callbacks.evaluation_progress(said.append)("sampled", 1, 2)
     assert len(said) == 5
+
+
+def test_an_evaluation_keeps_the_random_state_of_its_own_device_alone(
+    plays: list[Play], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = plays[0].spec(num_tasks=1)
+    made = trainer(spec, note, tmp_path)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)  # torch warns of keeping all, and warnings are errors
+    before = torch.random.get_rng_state()
+    made.score(spec.train_dataset, 1, seed=7)
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_the_same_server_twice_under_two_splits_plays_both(plays: list[Play], tmp_path: Path) -> None:
