@@ -143,5 +143,8 @@ _NO_TRAINING: dict[str, Any] = {
 
 def _check_writable(path: Path | None) -> None:
     """An evaluation can take hours: that its result has nowhere to go is said before."""
-    if path is not None and not (path.parent.is_dir() and not path.is_dir() and os.access(path.parent, os.W_OK)):
+    if path is None:
+        return
+    taken = path if path.exists() else path.parent
+    if path.is_dir() or not path.parent.is_dir() or not os.access(taken, os.W_OK):
         raise ConfigurationError(f"{path} cannot be written")

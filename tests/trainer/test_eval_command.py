@@ -125,3 +125,9 @@ def test_a_result_that_has_nowhere_to_go_is_said_before(
             said = one_line(ors_train("eval", "--model", tiny_model, "--url", url, flag, path))
             assert said == f"ors-train eval: {path} cannot be written"
     assert os.listdir(tmp_path) == []
+    others = tmp_path / "others.json"
+    others.touch()
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != others and may(path, mode))  # root may write anything
+    said = one_line(ors_train("eval", "--model", tiny_model, "--url", url, "--json", others))
+    assert said == f"ors-train eval: {others} cannot be written"
