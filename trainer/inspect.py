@@ -10,6 +10,7 @@ from trainer.flags import Flags
 from trainer.ors.notes import parameter_parts
 from trainer.ors.schemas import SchemaReader
 from trainer.report_text import readable
+from trainer.variables import check_by_variable, filled
 
 SHOWN = 600  # characters of a prompt or a schema
 
@@ -26,6 +27,8 @@ def parser() -> Flags:
     flags.add_argument("--split", help="the split to look into (default: the first)")
     flags.add_argument("--task", type=int, default=0, help="the task whose prompt is shown (default 0)")
     flags.add_argument("--model", help="a folder or hub name: show the prompt as this model's chat template renders it")
+    for key, what in (("api_key", "the server's key"), ("hf_token", "the token for a private Hugging Face Space")):
+        flags.add_argument(f"--{key}", help=f"{what}, by its variable and in quotes: '${{VARIABLE}}'")
     flags.add_argument("--json", action="store_true", help="print everything as JSON")
     return flags
 
@@ -36,15 +39,25 @@ def main(arguments: Sequence[str]) -> int:
     from trainer.ors.loop import close_all
 
     try:
-        found = look(flags.url, flags.env_name, flags.split, flags.task, flags.model)
+        keys = {key: _by_variable(f"--{key}", getattr(flags, key)) for key in ("api_key", "hf_token")}
+        found = look(flags.url, flags.env_name, flags.split, flags.task, flags.model, **keys)
     finally:
         close_all()
     print(json.dumps(found, indent=2) if flags.json else readable(describe(found)))
     return 0
 
 
-def look(url: str, env_name: str | None, split: str | None, task: int, model: str | None = None) -> dict[str, Any]:
+def _by_variable(flag: str, given: str | None) -> str | None:
+    check_by_variable(flag, given)
+    return None if given is None else filled(given, flag)
+
+
+def look(
+    url: str, env_name: str | None, split: str | None, task: int, model: str | None = None, **keys: str | None
+) -> dict[str, Any]:
     """Splits with their number of tasks, one task, the tools as the model sees them, and its prompt.
+
+    `keys` are `api_key` and `hf_token` as of OpenRewardSpec.
 
     Raises:
         ConfigurationError: no such environment, split, task or model.
@@ -55,12 +68,13 @@ def look(url: str, env_name: str | None, split: str | None, task: int, model: st
     from trainer.ors.loop import on_connection
     from trainer.ors.spec import OpenRewardSpec
 
-    spec = OpenRewardSpec(url, env_name=env_name)
+    reached: dict[str, Any] = {"env_name": env_name, **keys}
+    spec = OpenRewardSpec(url, **reached)
     sizes = on_connection(spec._endpoint, read_splits)
     if not sizes:
         raise ConfigurationError(f"{spec.name} at {spec.address} has no splits")
     chosen = split or next(iter(sizes))
-    spec = OpenRewardSpec(url, env_name=env_name, split=chosen, indices=[task])
+    spec = OpenRewardSpec(url, split=chosen, indices=[task], **reached)
     row = spec.train_dataset[0]
     rollout = spec.environment_factory()
     prompt = rollout.reset(**row)

@@ -33,6 +33,21 @@ def test_inspect_shows_splits_tools_and_a_prompt(ors_train: Command, gym: str, d
     until(lambda: happened(diary, "setup") == happened(diary, "teardown"))
 
 
+@pytest.mark.parametrize(
+    ("flag", "header", "value"), [("api_key", "x-api-key", "hunter2"), ("hf_token", "authorization", "Bearer hunter2")]
+)
+def test_inspect_reaches_what_wants_a_key(
+    ors_train: Command, monkeypatch: pytest.MonkeyPatch, flag: str, header: str, value: str
+) -> None:
+    monkeypatch.setenv("MY_KEY", "hunter2")
+    with scripted(Protocol()) as server:
+        said = ors_train("inspect", server.url, f"--{flag}", "${MY_KEY}")
+        assert said.status == 0, said.err
+        assert {request.headers.get(header) for request in server.requests} == {value}
+        said = one_line(ors_train("inspect", server.url, f"--{flag}", "hunter2"))
+        assert said == f"ors-train inspect: --{flag} takes ${{VARIABLE}}, so that the key itself stands in no file"
+
+
 def test_inspect_takes_a_split_and_a_task_and_speaks_json(ors_train: Command, gym: str) -> None:
     found = json.loads(ors_train("inspect", gym, "--env_name", "gym", "--split", "test", "--task", "1", "--json").out)
     assert found["environment"] == "gym"
