@@ -140,9 +140,9 @@ async def _read(reader: asyncio.StreamReader) -> Request:
 
 
 @contextmanager
-def scripted(answer: Answer) -> Iterator[ScriptedServer]:
+def scripted(answer: Answer, port: int = 0) -> Iterator[ScriptedServer]:
     """A scripted server for the length of a block."""
-    server = ScriptedServer(answer)
+    server = ScriptedServer(answer, port)
     try:
         yield server
     finally:

@@ -142,7 +142,7 @@ def test_where_it_cannot_run_that_is_said_once_and_sessions_work(
     assert why in caplog.messages[0]
 
 
-def test_it_ends_with_the_trainer_even_where_that_is_killed(workshop: str) -> None:
+def test_it_ends_with_the_trainer_even_where_that_is_killed() -> None:
     program = (
         "import sys, time\n"
         "from trainer.ors import loop\n"
@@ -151,13 +151,14 @@ def test_it_ends_with_the_trainer_even_where_that_is_killed(workshop: str) -> No
         "print(loop._running().keepalive._process.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    words = [sys.executable, "-c", program, workshop]
-    with subprocess.Popen(words, cwd=ROOT, env=variables(0), stdout=subprocess.PIPE, text=True) as trainer:
-        assert trainer.stdout is not None
-        pid = int(trainer.stdout.readline())
-        assert alive(pid)
-        trainer.kill()
-    until(lambda: not alive(pid))
+    with scripted(Protocol()) as server:
+        words = [sys.executable, "-c", program, server.url]
+        with subprocess.Popen(words, cwd=ROOT, env=variables(0), stdout=subprocess.PIPE, text=True) as trainer:
+            assert trainer.stdout is not None
+            pid = int(trainer.stdout.readline())
+            assert alive(pid)
+            trainer.kill()
+        until(lambda: not alive(pid))
 
 
 def alive(pid: int) -> bool:

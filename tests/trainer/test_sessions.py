@@ -363,6 +363,34 @@ def test_a_session_that_is_gone_is_said_to_be_and_not_asked_again() -> None:
     server.close()
 
 
+def test_a_call_that_is_not_even_connected_is_the_environments_failure() -> None:
+    async def others(request: Request, reply: Reply) -> None:
+        await reply.json(["bakery"])
+
+    port = free_port()
+    endpoint = Endpoint(f"http://127.0.0.1:{port}", env_name="shop")
+
+    def answers() -> list[Any]:
+        loop.close_all()
+        return loop.call_tools(endpoint, session, [("add", {"n": 1})] * 2).result(60)
+
+    with scripted(Protocol(), port):
+        session = open_one(endpoint)
+    (away, _), (same, seconds) = answers()
+    assert isinstance(away, EnvironmentFailure)
+    assert (same, seconds) == (away, 0.0), "the second was not sent"
+    with scripted(Protocol(list_environments=others), port):
+        other = answers()[0][0]
+    assert isinstance(other, EnvironmentFailure)
+    assert "bakery" in str(other)
+
+
+def test_no_connection_is_said_in_the_words_of_the_operating_system() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    said = str(failure_of(lambda: open_one(Endpoint(url, open_timeout=0.2))))
+    assert said == f"environment at {url}: no connection: Connection refused"
+
+
 @pytest.mark.slow
 def test_a_restarted_server_does_not_know_the_session() -> None:
     port = free_port()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import ssl
 import urllib.request
 import warnings
 from collections.abc import Mapping
@@ -139,7 +142,7 @@ class Exchange:
                 )
                 return self._response
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-                said = f"{self._name}: no connection: {say(error)}"
+                said = f"{self._name}: no connection: {_cause(error)}"
                 raise EnvironmentFailure("unreachable", said, reached=False) from None
             except aiohttp.ServerTimeoutError:
                 raise EnvironmentFailure("timeout", f"{self._name}: nothing heard for {self._silence:g} s") from None
@@ -177,6 +180,13 @@ def _nothing_sent(error: BaseException) -> bool:
     """Whether the connection was closed before the first byte of the request: the server took it for idle just when it
     was used again. aiohttp writes headers and body at once, so there is no half of a request."""
     return "Cannot write to closing transport" in f"{error} {error.__cause__}"
+
+
+def _cause(error: BaseException) -> str:
+    """Why there is no connection, in the operating system's words where it has some. aiohttp's repeat the address."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    known = isinstance(cause, OSError) and not isinstance(cause, (socket.gaierror, ssl.SSLError)) and cause.errno
+    return os.strerror(known) if known else say(cause)
 
 
 def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:

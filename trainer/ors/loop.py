@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from trainer.ors.discovery import resolve
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ORSError, ToolRefused
+from trainer.ors.http import say
 from trainer.ors.keepalive import Keepalive
 from trainer.ors.outcomes import Outcome
 from trainer.ors.patience import Health, patiently
@@ -186,6 +187,18 @@ def open_session(endpoint: Endpoint, split: str, index: int) -> Future[Session]:
     return loop.submit(opened(loop))
 
 
+async def _answer(
+    connecting: Awaitable[Connection], session: Session, tool: str, arguments: Mapping[str, Any]
+) -> Outcome | ORSError:
+    """What comes of a call, whatever it is: raised, it would reach the model as if it were to blame."""
+    try:
+        return await (await connecting).call(session, tool, arguments)
+    except (ToolRefused, EnvironmentFailure) as error:
+        return error
+    except Exception as error:
+        return EnvironmentFailure("crash", f"tool {tool!r}: {say(error)}")
+
+
 def call_tools(
     endpoint: Endpoint, session: Session, calls: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> Future[list[Answer]]:
@@ -196,19 +209,14 @@ def call_tools(
     """
 
     async def called(loop: _Loop) -> list[Answer]:
-        connection = await loop.connection(endpoint)
         answers: list[Answer] = []
         over: ORSError | None = None
         for tool, arguments in calls:
-            start = time.monotonic()
-            answer: Outcome | ORSError
             if over is not None:
-                answer = over
-            else:
-                try:
-                    answer = await connection.call(session, tool, arguments)
-                except (ToolRefused, EnvironmentFailure) as error:
-                    answer = error
+                answers.append((over, 0.0))
+                continue
+            start = time.monotonic()
+            answer = await _answer(loop.connection(endpoint), session, tool, arguments)
             if isinstance(answer, EnvironmentFailure):
                 over = answer
             elif isinstance(answer, Outcome) and answer.finished:
