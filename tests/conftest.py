@@ -1,5 +1,5 @@
-"""What tests of both programs need: their order, and a headless Chromium of this machine, for those that look at pages
-as people do."""
+"""What tests of both programs need: their order, how generated ones are run, and a headless Chromium of this machine,
+for those that look at pages as people do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -22,6 +23,10 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+# A machine that stalls for a second is no counterexample, and what passes once passes every time.
+settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

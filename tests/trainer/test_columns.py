@@ -29,7 +29,7 @@ def same(kept: Any, value: Any) -> bool:
     return isinstance(kept, str) and bool(json.loads(kept) == value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.dictionaries(KEYS, VALUES, max_size=4), min_size=1, max_size=4))
 def test_no_metadata_breaks_the_table_and_none_is_lost(tasks: list[dict[str, Any]]) -> None:
     columns = metadata_columns(tasks)
