@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -17,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from tests.forked import Forked
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 60.0
@@ -33,15 +34,15 @@ def serve(*names: str, env: Mapping[str, str] | None = None) -> Iterator[str]:
         env: further variables of the server's process.
     """
     port = free_port()
-    with running([sys.executable, "-m", "envs.cli", "serve", *names, "--port", str(port)], port, env=env) as url:
+    with _forked(["-m", "envs.cli", "serve", *names, "--port", str(port)], port, env) as url:
         yield url
 
 
 @contextmanager
-def serve_script(path: Path, env: Mapping[str, str] | None = None) -> Iterator[str]:
+def serve_script(path: Path, env: Mapping[str, str] | None = None, port: int | None = None) -> Iterator[str]:
     """Run a Python file that serves on 127.0.0.1 and the port of its variable PORT, and yield its base URL."""
-    port = free_port()
-    with running([sys.executable, str(path)], port, env=env) as url:
+    port = port or free_port()
+    with _forked([str(path)], port, env) as url:
         yield url
 
 
@@ -54,14 +55,28 @@ def running(
     Raises:
         RuntimeError: the server ended or did not answer in time; the message ends with its last log lines.
     """
-    url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, cwd=cwd, env=variables(port, env), stdout=log, stderr=subprocess.STDOUT)
-        try:
-            _await_health(process, url, log)
+        with _until_the_end(process, port, log) as url:
             yield url
-        finally:
-            stop(process)
+
+
+@contextmanager
+def _forked(words: Sequence[str], port: int, env: Mapping[str, str] | None) -> Iterator[str]:
+    with tempfile.NamedTemporaryFile() as log:
+        process = Forked(words, env=variables(port, env), log=Path(log.name), cwd=ROOT)
+        with _until_the_end(process, port, log) as url:
+            yield url
+
+
+@contextmanager
+def _until_the_end(process: subprocess.Popen[bytes] | Forked, port: int, log: IO[bytes]) -> Iterator[str]:
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _await_health(process, url, log)
+        yield url
+    finally:
+        stop(process)
 
 
 def variables(port: int, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -84,7 +99,7 @@ def free_port() -> int:
         return port
 
 
-def stop(process: subprocess.Popen[bytes]) -> int:
+def stop(process: subprocess.Popen[bytes] | Forked) -> int:
     """End a server the polite way, by force when it does not end in time, and return its exit status."""
     process.terminate()
     try:
@@ -94,7 +109,7 @@ def stop(process: subprocess.Popen[bytes]) -> int:
         return process.wait()
 
 
-def _await_health(process: subprocess.Popen[bytes], url: str, log: IO[bytes]) -> None:
+def _await_health(process: subprocess.Popen[bytes] | Forked, url: str, log: IO[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:

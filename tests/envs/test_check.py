@@ -25,7 +25,7 @@ from envs.check.runner import CheckError, run_check
 from envs.check.subject import Subject
 from envs.check.survey import Survey
 from tests.envs.faults import FAULTS, MALFORMED
-from tests.servers import ROOT, free_port, running, serve, variables
+from tests.servers import ROOT, free_port, serve, serve_script, variables
 
 HERE = Path(__file__).parent
 KEY = "test-key-3f1c"
@@ -52,8 +52,7 @@ def rules(report: Report, status: str, environment: str | None = None) -> set[st
 
 @pytest.fixture(scope="module")
 def broken() -> Iterator[str]:
-    port = free_port()
-    with running([sys.executable, str(HERE / "broken_server.py")], port, env={"ORS_TEST_KEY": KEY}) as url:
+    with serve_script(HERE / "broken_server.py", {"ORS_TEST_KEY": KEY}) as url:
         yield url
 
 
@@ -64,24 +63,19 @@ def open_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(open_sessions: Path) -> Iterator[str]:
-    port = free_port()
-    command = [sys.executable, str(HERE / "conformance_environment.py")]
-    with running(command, port, env={"ORS_TEST_OPEN": str(open_sessions)}) as url:
+    with serve_script(HERE / "conformance_environment.py", {"ORS_TEST_OPEN": str(open_sessions)}) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def older() -> Iterator[str]:
-    port = free_port()
-    with running([sys.executable, str(HERE / "conformance_environment.py")], port, env={"ORS_SERVER": "older"}) as url:
+    with serve_script(HERE / "conformance_environment.py", {"ORS_SERVER": "older"}) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def full() -> Iterator[str]:
-    port = free_port()
-    env = {"ORS_SERVER": "full", "ENV_API_KEY": KEY}
-    with running([sys.executable, str(HERE / "conformance_environment.py")], port, env=env) as url:
+    with serve_script(HERE / "conformance_environment.py", {"ORS_SERVER": "full", "ENV_API_KEY": KEY}) as url:
         yield url
 
 

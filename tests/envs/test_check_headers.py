@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from envs.check.headers import HeaderError, parse
-from tests.servers import ROOT, free_port, running, variables
+from tests.servers import ROOT, serve_script, variables
 
 HERE = Path(__file__).parent
 TOKEN = "hf_gateTokenOfATest"
@@ -27,9 +27,8 @@ def elsewhere() -> Iterator[socket.socket]:
 
 @pytest.fixture(scope="module")
 def gated(elsewhere: socket.socket) -> Iterator[str]:
-    port = free_port()
     env = {"GATE_TOKEN": TOKEN, "GATE_ELSEWHERE": f"http://127.0.0.1:{elsewhere.getsockname()[1]}/"}
-    with running([sys.executable, str(HERE / "gated_server.py")], port, env=env) as url:
+    with serve_script(HERE / "gated_server.py", env) as url:
         yield url
 
 
@@ -73,8 +72,7 @@ def test_the_token_follows_no_redirect(gated: str, elsewhere: socket.socket) -> 
 
 
 def test_what_a_server_repeats_of_a_header_is_not_shown() -> None:
-    port = free_port()
-    with running([sys.executable, str(HERE / "broken_server.py")], port) as url:
+    with serve_script(HERE / "broken_server.py") as url:
         arguments = ["--hf-token", TOKEN, "--header", "X-Gate: tangerine", "--env", "spoken", "--json"]
         done = check(f"{url}/tells-the-key", *arguments)
     health = next(result for result in json.loads(done.stdout)["results"] if result["rule"] == "ORS-001")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from envs.check.rules import RULES
-from tests.servers import free_port, running, serve, variables
+from tests.servers import serve, serve_script, variables
 
 HERE = Path(__file__).parent
 
@@ -23,8 +23,7 @@ def echo() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def broken() -> Iterator[str]:
-    port = free_port()
-    with running([sys.executable, str(HERE / "broken_server.py")], port) as url:
+    with serve_script(HERE / "broken_server.py") as url:
         yield url
 
 

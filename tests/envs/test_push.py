@@ -16,7 +16,7 @@ import yaml
 
 from tests.envs.conftest import Checkout
 from tests.envs.hub import STAGES, TOKEN
-from tests.servers import ROOT, free_port, running, variables
+from tests.servers import ROOT, serve_script, variables
 
 HERE = Path(__file__).parent
 KEY = "space-key-71aa"
@@ -51,8 +51,7 @@ GOES = ("notes.txt", "monkeys.json", "tokenizer.json", "test_cases.py", "data/wo
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[str]:
-    port = free_port()
-    with running([sys.executable, str(HERE / "hub.py")], port) as url:
+    with serve_script(HERE / "hub.py") as url:
         yield url
 
 

@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any, Literal
 
 import httpx
@@ -28,6 +28,7 @@ from pydantic import BaseModel, Field
 
 from tests import servers
 from tests.episode import events
+from tests.forked import Forked
 
 logger = logging.getLogger("trial")
 
@@ -212,7 +213,7 @@ class TrialServer:
         process: its process.
     """
 
-    def __init__(self, url: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+    def __init__(self, url: str, process: Forked, log: IO[bytes]) -> None:
         self.url = url
         self.process = process
         self._log = log
@@ -251,12 +252,9 @@ class TrialServer:
 def trial_server(*, plain: bool = False, **env: str) -> Iterator[TrialServer]:
     """Serve the trial environment until the block ends, with these variables."""
     port = servers.free_port()
-    command = [sys.executable, "-m", "tests.envs.trial", str(port), *(["plain"] if plain else [])]
-    with tempfile.TemporaryFile() as log:
-        variables = servers.variables(port, env)
-        process = subprocess.Popen(
-            command, cwd=servers.ROOT, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-        )
+    words = ["-m", "tests.envs.trial", str(port), *(["plain"] if plain else [])]
+    with tempfile.NamedTemporaryFile() as log:
+        process = Forked(words, env=servers.variables(port, env), log=Path(log.name), cwd=servers.ROOT)
         server = TrialServer(f"http://127.0.0.1:{port}", process, log)
         try:
             until(lambda: process.poll() is not None or _answers(server), "the server answers", seconds=60)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 from transformers import TrainerControl
 
-from tests.servers import free_port, running, serve_script
+from tests.servers import free_port, serve_script
 from tests.trainer.commands import GYM, SMALL, Command, happened, record, rows, steps, trained, written
 from tests.trainer.conftest import until
 from tests.trainer.scripted_server import Protocol, Reply, Request, scripted
@@ -186,7 +185,7 @@ class Outage:
 
     def up(self) -> None:
         server = ExitStack()
-        self.url = server.enter_context(running([sys.executable, str(GYM)], self._port, env=self._env))
+        self.url = server.enter_context(serve_script(GYM, self._env, self._port))
         self.down = server.close
         self._stack.callback(server.close)
 
