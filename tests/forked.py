@@ -13,11 +13,13 @@ import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 from unittest import mock
 
+LONGEST = 170.0  # seconds that a program which is waited for may take
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["openreward.environments", "uvicorn"])
 
@@ -29,15 +31,20 @@ class Forked:
         words: what would stand after `python`: a file or `-m` and a module, then its arguments.
         env: all of its variables. Those that Python or the SDK read as they start are the test process's.
         log: file that its output is appended to.
+        errors: file that its standard error is appended to, where it is another.
         cwd: its working directory.
     """
 
-    def __init__(self, words: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: Path) -> None:
+    def __init__(
+        self, words: Sequence[str], *, env: Mapping[str, str], log: Path, errors: Path | None = None, cwd: Path
+    ) -> None:
         # One server a test process, started by the first who asks: its variables must not be the asking test's.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENREWARD_")}
         with mock.patch.dict(os.environ, kept, clear=True):
             forkserver.ensure_running()
-        self._process = _CONTEXT.Process(target=_run, args=(list(words), dict(env), log, cwd), daemon=True)
+        self._process = _CONTEXT.Process(
+            target=_run, args=(list(words), dict(env), log, errors or log, cwd), daemon=True
+        )
         self._process.start()
 
     @property
@@ -69,11 +76,23 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(words: list[str], env: dict[str, str], log: Path, cwd: Path) -> None:
+def run(words: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, as `subprocess.run` does with `capture_output`."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        process = Forked(words, env=env, log=out, errors=err, cwd=cwd)
+        try:
+            status = process.wait(LONGEST)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess([*words], status, out.read_text(), err.read_text())
+
+
+def _run(words: list[str], env: dict[str, str], log: Path, errors: Path, cwd: Path) -> None:
     os.setsid()  # Ctrl-C in the terminal is the tests' to hear, which then end their servers
-    with log.open("ab") as output:
+    with log.open("ab") as output, errors.open("ab") as complaints:
         os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
+        os.dup2(complaints.fileno(), 2)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, write_through=True)  # type: ignore[union-attr]
     os.environ.clear()

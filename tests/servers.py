@@ -34,7 +34,7 @@ def serve(*names: str, env: Mapping[str, str] | None = None) -> Iterator[str]:
         env: further variables of the server's process.
     """
     port = free_port()
-    with _forked(["-m", "envs.cli", "serve", *names, "--port", str(port)], port, env) as url:
+    with forking(["-m", "envs.cli", "serve", *names, "--port", str(port)], port, env=env) as url:
         yield url
 
 
@@ -42,7 +42,7 @@ def serve(*names: str, env: Mapping[str, str] | None = None) -> Iterator[str]:
 def serve_script(path: Path, env: Mapping[str, str] | None = None, port: int | None = None) -> Iterator[str]:
     """Run a Python file that serves on 127.0.0.1 and the port of its variable PORT, and yield its base URL."""
     port = port or free_port()
-    with _forked([str(path)], port, env) as url:
+    with forking([str(path)], port, env=env) as url:
         yield url
 
 
@@ -62,9 +62,12 @@ def running(
 
 
 @contextmanager
-def _forked(words: Sequence[str], port: int, env: Mapping[str, str] | None) -> Iterator[str]:
+def forking(
+    words: Sequence[str], port: int, *, env: Mapping[str, str] | None = None, cwd: Path = ROOT
+) -> Iterator[str]:
+    """Do as `running` does with what would stand after `python`, in a process that need not import the SDK."""
     with tempfile.NamedTemporaryFile() as log:
-        process = Forked(words, env=variables(port, env), log=Path(log.name), cwd=ROOT)
+        process = Forked(words, env=variables(port, env), log=Path(log.name), cwd=cwd)
         with _until_the_end(process, port, log) as url:
             yield url
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,10 @@ import httpx
 import pytest
 
 from envs import card
+from tests import forked
 from tests.envs.conftest import Checkout
 from tests.envs.test_catalog import GOOD
-from tests.servers import free_port, running
+from tests.servers import forking, free_port
 
 # What is in the README, the title that is shown, and what is said about it; "" where nothing is wrong.
 READMES = {
@@ -44,8 +43,8 @@ def project(checkout: Checkout) -> Path:
 def about(project: Path) -> dict[str, Any]:
     """What the page of a server of all of them says, by name."""
     port = free_port()
-    command = [sys.executable, "-m", "envs.cli", "serve", *READMES, "--port", str(port)]
-    with running(command, port, env={"PYTHONPATH": str(project)}, cwd=project) as url:
+    words = ["-m", "envs.cli", "serve", *READMES, "--port", str(port)]
+    with forking(words, port, env={"PYTHONPATH": str(project)}, cwd=project) as url:
         told = httpx.get(f"{url}/page/about.json", trust_env=False).json()
     return {entry["name"]: entry for entry in told["environments"]}
 
@@ -59,8 +58,7 @@ def test_it_is_served(about: dict[str, Any], name: str) -> None:
 
 def test_they_are_all_listed_with_one_line_for_each_that_cannot_be_read(project: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(project)}
-    command = [sys.executable, "-m", "envs.cli", "list", "--json"]
-    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=60)
+    done = forked.run(["-m", "envs.cli", "list", "--json"], env=env, cwd=project)
     assert done.returncode == 0, done.stderr
     assert set(READMES) <= {entry["name"] for entry in json.loads(done.stdout)["environments"]}
     wrong = [(name, told) for name, (_, _, told) in sorted(READMES.items()) if told]

@@ -16,15 +16,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import forked
 from tests.envs.conftest import Checkout
 from tests.servers import ROOT, free_port, serve, serve_script, stop, variables
 
 
 def ors_env(*arguments: str, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "envs.cli", *arguments]
-    return subprocess.run(
-        command, cwd=cwd, env={**os.environ, **env, "PYTHONPATH": str(cwd)}, capture_output=True, text=True, timeout=60
-    )
+    words = ["-m", "envs.cli", *arguments]
+    return forked.run(words, env={**os.environ, **env, "PYTHONPATH": str(cwd)}, cwd=cwd)
 
 
 def test_list_tells_splits_sizes_tools_and_what_it_is() -> None:
@@ -149,7 +148,9 @@ def test_a_reader_that_has_had_enough_is_no_error() -> None:
 def test_what_the_terminal_cannot_show_is_spelled(checkout: Checkout) -> None:
     readme = checkout.path / "envs" / "echo" / "README.md"
     readme.write_text("# Echo\n\nSay 漢.\n", encoding="utf-8")
-    done = ors_env("list", cwd=checkout.path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    command = [sys.executable, "-m", "envs.cli", "list"]
+    env = {**variables(0), "PYTHONPATH": str(checkout.path), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, cwd=checkout.path, env=env, capture_output=True, text=True, timeout=60)
     assert "echo\n  Say \\u6f22.\n" in done.stdout
 
 

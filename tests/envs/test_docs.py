@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,8 +12,9 @@ import yaml
 
 from envs.check.report import table
 from envs.check.rules import RULES
+from tests import forked
 from tests.envs.conftest import Checkout
-from tests.servers import ROOT, free_port, running, variables
+from tests.servers import ROOT, forking, free_port, variables
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PORT = "8000"
@@ -43,14 +42,13 @@ class Walk:
 
     def _run(self, line: str) -> None:
         program, *arguments = shlex.split(line)
-        module = {"ors-env": ["-m", "envs.cli"], "python": []}[program]
-        command = [sys.executable, *module, *arguments]
+        words = [*{"ors-env": ["-m", "envs.cli"], "python": []}[program], *arguments]
         env = {**variables(self.port), "PYTHONPATH": str(self.folder)}
         if arguments[0] == "serve":
             self._serving.close()  # the page says to stop the one of before
-            self._serving.enter_context(running(command, self.port, env=env, cwd=self.folder))
+            self._serving.enter_context(forking(words, self.port, env=env, cwd=self.folder))
         else:
-            done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=170)
+            done = forked.run(words, env=env, cwd=self.folder)
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
             self.done.append(done.stdout)
 

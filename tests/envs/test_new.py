@@ -15,14 +15,14 @@ import pytest
 import yaml
 
 from envs import card
+from tests import forked
 from tests.envs.conftest import Checkout
-from tests.servers import free_port, running, variables
+from tests.servers import forking, free_port, variables
 
 
 def ors_env(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "envs.cli", *arguments]
     own = {**variables(0), "PYTHONPATH": str(cwd), **env}
-    return subprocess.run(command, cwd=cwd, env=own, capture_output=True, text=True, timeout=170)
+    return forked.run(["-m", "envs.cli", *arguments], env=own, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def project(checkout: Checkout) -> Path:
 @pytest.fixture(scope="module")
 def served(project: Path) -> Iterator[str]:
     port = free_port()
-    command = [sys.executable, "-m", "envs.cli", "serve", "word_count", "--port", str(port)]
-    with running(command, port, env={"PYTHONPATH": str(project)}, cwd=project) as url:
+    words = ["-m", "envs.cli", "serve", "word_count", "--port", str(port)]
+    with forking(words, port, env={"PYTHONPATH": str(project)}, cwd=project) as url:
         yield url
 
 
@@ -63,9 +63,8 @@ def test_it_has_two_splits_as_its_readme_says(project: Path, served: str) -> Non
 
 
 def test_its_own_test_passes(project: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "envs/word_count"]
-    own = {**variables(0), "PYTHONPATH": str(project)}
-    done = subprocess.run(command, cwd=project, env=own, capture_output=True, text=True, timeout=170)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "envs/word_count"]
+    done = forked.run(words, env={**variables(0), "PYTHONPATH": str(project)}, cwd=project)
     assert (done.returncode, "4 passed" in done.stdout) == (0, True), done.stdout
 
 
@@ -150,7 +149,6 @@ def test_another_folder_joins_the_catalog_by_a_variable(project: Path, tmp_path:
     listed = json.loads(ors_env(project, "list", "--json", ORS_ENVS_PATH=str(tmp_path)).stdout)
     assert {"echo", "far_away"} <= {entry["name"] for entry in listed["environments"]}
     assert "far_away" not in ors_env(project, "list").stdout
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "far_away")]
-    own = {**variables(0), "PYTHONPATH": str(project)}
-    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=170)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "far_away")]
+    done = forked.run(words, env={**variables(0), "PYTHONPATH": str(project)}, cwd=tmp_path)
     assert (done.returncode, "4 passed" in done.stdout) == (0, True), done.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import httpx
 import pytest
 import yaml
 
+from tests import forked
 from tests.envs.conftest import Checkout
 from tests.envs.hub import STAGES, TOKEN
 from tests.servers import ROOT, serve_script, variables
@@ -92,12 +92,11 @@ class Pusher:
         self.before = len(self._all())
 
     def push(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "envs.cli", "push", *arguments]
         own = {name: value for name, value in variables(0).items() if not name.startswith("HF_")}
         own |= {"PYTHONPATH": str(self.project), "HF_ENDPOINT": self.hub, "HF_HOME": str(self.project / "home")}
         own |= {"HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1", **env}
         own = {name: value for name, value in own.items() if value}
-        done = subprocess.run(command, cwd=self.project, env=own, capture_output=True, text=True, timeout=170)
+        done = forked.run(["-m", "envs.cli", "push", *arguments], env=own, cwd=self.project)
         for secret in (TOKEN, KEY):
             assert secret not in done.stdout + done.stderr
         return done
