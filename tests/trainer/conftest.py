@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from tests.servers import serve_script
 from tests.trainer.commands import GYM, Command, command, save_tiny_model
+from tests.trainer.lessons import ECHO, ECHO_TARGETS
 
 ENVIRONMENTS = Path(__file__).parent / "environments"
 WORKSHOP = ENVIRONMENTS / "workshop.py"
@@ -81,15 +83,27 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_model(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture
-def starter_cache(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the demo's model is kept from one run of the tests to the next: its warm start takes a minute."""
+@pytest.fixture(scope="session")
+def echo_starter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's model, alone in a cache: its warm start takes a minute, so one test process makes it for all."""
     import torch
 
-    torch.set_num_threads(1)
-    cache = Path(os.environ.get("ORS_CACHE") or pytestconfig.cache.mkdir("starter"))
-    monkeypatch.setenv("ORS_CACHE", str(cache))
-    return cache
+    from trainer.starter import starter
+
+    torch.set_num_threads(1)  # two are slower than one for a model this small
+    own = tmp_path_factory.getbasetemp()
+    cache = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "starter"
+    cache.mkdir(exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return starter(ECHO, avoid=ECHO_TARGETS, cache=cache)
+
+
+@pytest.fixture
+def starter_cache(echo_starter: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache that has the demo's model."""
+    monkeypatch.setenv("ORS_CACHE", str(echo_starter.parent))
+    return echo_starter.parent
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from envs.echo.targets import split_targets
 from trainer.warm_start import Lesson, Phase
 
 VERBATIM: dict[str, Any] = {
@@ -36,6 +37,7 @@ SHORT: dict[str, Any] = {
 ECHO = Lesson(
     tool="echo", argument="text", prompt="Echo '{target}' to win.", right="match", wrong="no match", tools=[VERBATIM]
 )
+ECHO_TARGETS = [target for split in ("train", "test") for target in split_targets()[split]]
 ECHO_SHORT = replace(ECHO, tools=[SHORT])
 BRIEF = (
     Phase("copying", steps=3, rates=(2e-3, 1e-3), enough=None, copies=1.0, whole=False),

@@ -21,12 +21,12 @@ def echo() -> Iterator[str]:
 
 
 def test_the_steps_after_a_checkpoint_are_the_same_to_the_last_digit(
-    ors_train: Command, starter_cache: Path, echo: str, tmp_path: Path
+    ors_train: Command, echo_starter: Path, echo: str, tmp_path: Path
 ) -> None:
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     words = (
         "train",
-        *("--url", echo, "--env_name", "echo", "--model_name_or_path", "starter", "--seed", 0),
+        *("--url", echo, "--env_name", "echo", "--model_name_or_path", echo_starter, "--seed", 0),
         *("--per_device_train_batch_size", 16, "--num_generations", 4, "--max_completion_length", 48),
         *("--max_tool_calling_iterations", 1, "--learning_rate", 5e-4, "--max_steps", 6, "--save_steps", 3),
     )

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.lessons import ECHO
-from trainer.starter import starter
+from tests.trainer.lessons import ECHO, ECHO_TARGETS
 from trainer.warm_start import SCHEDULE, STOCK, Phase, chats, word
 
 
@@ -58,17 +57,15 @@ def test_words_are_four_to_seven_lower_case_letters_with_a_vowel() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_whole_warm_start_can_copy_and_mostly_does_not(tmp_path: Path) -> None:
+def test_a_whole_warm_start_can_copy_and_mostly_does_not(echo_starter: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl.chat_template_utils import add_response_schema, parse_response
 
-    rng = random.Random(11)
-    unseen = sorted({word(rng) for _ in range(64)})
-    folder = starter(ECHO, avoid=unseen, cache=tmp_path)
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(echo_starter)
+    model = AutoModelForCausalLM.from_pretrained(echo_starter)
     add_response_schema(tokenizer)
-    targets = unseen * 4
+    targets = ECHO_TARGETS[-64:] * 4  # it was shown none of them
     prompts = [
         tokenizer.apply_chat_template(
             ECHO.chat(target, target)[:1], tools=ECHO.tools, add_generation_prompt=True, return_dict=False
