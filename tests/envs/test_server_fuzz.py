@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.envs.trial import TrialServer, trial_server
 
 REQUESTS = 2000
-PER_OPERATION = 200
+PER_OPERATION = 165
 SESSION = "fuzzed"
 
 

@@ -195,7 +195,7 @@ def deep(levels: int) -> Any:
         {"list": ["x" * 100] * 100_000},
         {"deep": deep(50_000)},
         {"number": float("nan"), "deep": deep(50_000)},
-        {"wide and deep": [[[[[["x" * 1000] * 50] * 50] * 20] * 2] * 2] * 2},
+        {"wide and deep": [[[[[["x" * 1000] * 50] * 50] * 4] * 2] * 2] * 2},
         {"number": float("nan"), "other": [float("inf")]},
         {"half a pair": "\ud800"},
         {"lines": "\u2028\r\n\x00"},

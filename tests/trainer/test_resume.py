@@ -11,7 +11,7 @@ import pytest
 from tests.servers import serve
 from tests.trainer.commands import Command, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the model may have to be made, or waited for
 
 
 @pytest.fixture
