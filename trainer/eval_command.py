@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -52,8 +53,8 @@ def main(arguments: Sequence[str]) -> int:
         value = getattr(flags, key)
         if value is not None and value < 1:
             raise ConfigurationError(f"--{key} is at least 1, not {value}")
-    for path in (flags.json, flags.rollouts_file):
-        _check_writable(path)
+    for key in ("json", "rollouts_file"):
+        _check_writable(f"--{key}", getattr(flags, key))
     from trainer.callbacks import console, evaluation_progress
     from trainer.environments import environments
     from trainer.evaluate import evaluate, summary
@@ -74,13 +75,16 @@ def main(arguments: Sequence[str]) -> int:
                 seed=flags.seed,
                 progress=evaluation_progress(screen.print),
             )
+            print(f"{flags.model} on {result['split']}: {summary(result)}", flush=True)
             loop.probe().result()  # the last batch may have been of broken tasks alone, and the environment be there
             away = loop.outages()
         finally:
             loop.close_all()
-    print(f"{flags.model} on {result['split']}: {summary(result)}")
     if flags.json is not None:
-        flags.json.write_text(json.dumps(result, indent=1) + "\n")
+        try:
+            flags.json.write_text(json.dumps(result, indent=1) + "\n")
+        except OSError as error:
+            raise ConfigurationError(f"--json {flags.json} could not be written: {error.strerror}") from error
     if away:
         raise EnvironmentFailure("unreachable", f"the evaluation is not whole: {away[0].last_error}")
     return 0
@@ -141,10 +145,18 @@ _NO_TRAINING: dict[str, Any] = {
 }
 
 
-def _check_writable(path: Path | None) -> None:
-    """An evaluation can take hours: that its result has nowhere to go is said before."""
+def _check_writable(flag: str, path: Path | None) -> None:
+    """An evaluation can take hours: that its result has nowhere to go is said before. Permissions do not tell: a folder
+    of the system's, or one that is mounted read-only, takes no file from anybody."""
     if path is None:
         return
-    taken = path if path.exists() else path.parent
-    if path.is_dir() or not path.parent.is_dir() or not os.access(taken, os.W_OK):
-        raise ConfigurationError(f"{path} cannot be written")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        new = not path.exists()
+        if new or path.is_file():  # a pipe's reader would take the end of this for the end of all
+            path.open("ab").close()
+        if new:
+            path.unlink()
+    except OSError as error:
+        raise ConfigurationError(f"{flag} {path} cannot be written: {error.strerror}") from error

@@ -80,7 +80,7 @@ def test_a_wrong_flag_takes_one_line_and_status_2(ors_train: Command, words: tup
         (("eval", "--model", "m", "--url", "http://h", "--num_tasks", "0"), "--num_tasks is at least 1, not 0"),
         (
             ("eval", "--model", "m", "--url", "http://h", "--json", "/no/such/x.json"),
-            "/no/such/x.json cannot be written",
+            "--json /no/such/x.json cannot be written: No such file or directory",
         ),
         (("report", "/no/such/run"), "no report: /no/such/run is not a folder"),
     ],

@@ -116,18 +116,33 @@ def test_what_cannot_be_evaluated_is_said_in_a_line(ors_train: Command, gym: str
         assert said == f"ors-train eval: {flag} {rule}"
 
 
+@pytest.mark.parametrize("flag", ["--json", "--rollouts_file"])
 def test_a_result_that_has_nowhere_to_go_is_said_before(
-    ors_train: Command, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ors_train: Command, gym: str, tiny_model: Path, tmp_path: Path, flag: str
 ) -> None:
     url = f"http://127.0.0.1:{free_port()}"  # nothing is asked of it
-    for path in (tmp_path, tmp_path / "none" / "x.json"):
-        for flag in ("--json", "--rollouts_file"):
-            said = one_line(ors_train("eval", "--model", tiny_model, "--url", url, flag, path))
-            assert said == f"ors-train eval: {path} cannot be written"
-    assert os.listdir(tmp_path) == []
-    others = tmp_path / "others.json"
-    others.touch()
-    may = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != others and may(path, mode))  # root may write anything
-    said = one_line(ors_train("eval", "--model", tiny_model, "--url", url, "--json", others))
-    assert said == f"ors-train eval: {others} cannot be written"
+    (tmp_path / "file").touch()
+    for path, why in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "none" / "x.json", "No such file or directory"),
+        (tmp_path / "file" / "x.json", "Not a directory"),
+        (Path("/proc/x.json"), "No such file or directory"),  # where the folder says that it may be written
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
+        said = one_line(ors_train("eval", "--model", tiny_model, "--url", url, flag, path))
+        assert said == f"ors-train eval: {flag} {path} cannot be written: {why}"
+    said = one_line(
+        ors_train("eval", "--model", tiny_model, "--url", gym, "--split", "none", flag, tmp_path / "x.json")
+    )
+    assert "no split" in said
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_result_that_cannot_be_written_in_the_end_has_been_shown(
+    ors_train: Command, gym: str, tiny_model: Path
+) -> None:
+    where = ("--url", gym, "--env_name", "gym", "--num_tasks", 1, "--json", "/dev/full")
+    said = ors_train("eval", "--model", tiny_model, *where, "--rollouts", 1, *QUICK)
+    assert said.status == 1
+    assert said.out.startswith(f"{tiny_model} on test: success ")
+    assert said.err == "ors-train eval: --json /dev/full could not be written: No space left on device\n"
