@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from trainer.starter import Lesson
 
 HUB_SECONDS = 10.0  # to answer in that it is there
+OF_A_MODEL = ("config.json", "adapter_config.json", "tokenizer_config.json")
+"""A folder with none of these is no model, no adapter of one and no tokenizer."""
 
 
 def load(
@@ -54,12 +56,14 @@ def load_tokenizer(name: str, **where: Any) -> Any:
         raise ConfigurationError(f"model {name!r}: there is no such folder")
     if not (Path(name) / "config.json").exists() and (Path(name) / "model").is_dir():
         raise ConfigurationError(f"model {name!r}: that is a run's folder; its model is {Path(name) / 'model'}")
+    if Path(name).is_dir() and not any((Path(name) / file).exists() for file in OF_A_MODEL):
+        raise ConfigurationError(f"model {name!r}: that is no model's folder; it has no {OF_A_MODEL[0]}")
     try:
         if not Path(name).is_dir():
             _check_hub(name, where.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", **where)
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"model {name!r}: {_first_line(error)}") from error
+        raise ConfigurationError(f"model {name!r}: {_said(error)}") from error
     if not getattr(tokenizer, "chat_template", None) or not supports_tool_calling(tokenizer):
         raise ConfigurationError(
             f"model {name!r}: its chat template cannot call tools, so it cannot act in environments"
@@ -135,5 +139,7 @@ def _lesson(factory: Factory, rows: list[dict[str, Any]]) -> tuple[Lesson, list[
     return None
 
 
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _said(error: BaseException) -> str:
+    """A library's error in a line: its first, or all of them where the first only announces the others."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines) if lines[0].endswith(":") else lines[0]

@@ -110,8 +110,22 @@ def test_a_model_that_does_not_exist_is_named(
     (tmp_path / "run" / "model").mkdir(parents=True)
     said = refused(*where, "--model_name_or_path", tmp_path / "run")
     assert said.endswith(f"that is a run's folder; its model is {tmp_path / 'run' / 'model'}")
-    (tmp_path / "hollow").mkdir()
-    assert refused(*where, "--model_name_or_path", tmp_path / "hollow").startswith(f"model '{tmp_path / 'hollow'}': ")
+
+
+def test_a_folder_that_holds_no_model_is_named(refused: Any, ors_train: Command, gym: str, tmp_path: Path) -> None:
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (scripts / "run.py").touch()
+    where = ("--url", gym, "--env_name", "gym")
+    no_model = f"model '{scripts}': that is no model's folder; it has no config.json"
+    assert refused(*where, "--model_name_or_path", scripts) == no_model
+    assert one_line(ors_train("eval", *where, "--model", scripts)) == f"ors-train eval: {no_model}"
+    said = one_line(ors_train("inspect", gym, "--env_name", "gym", "--model", scripts))
+    assert said == f"ors-train inspect: {no_model}"
+    for text, words in (("{", "config.json' is not a valid JSON file"), ("{}", "sentencepiece or tiktoken")):
+        (scripts / "config.json").write_text(text)
+        said = refused(*where, "--model_name_or_path", scripts)
+        assert said.startswith(f"model '{scripts}': ") and words in said and not said.endswith(":")
 
 
 def test_a_hub_that_does_not_answer_is_asked_once(
