@@ -117,12 +117,13 @@ def load(
         raise ConfigurationError(
             "no model: give --model_name_or_path (a folder, a hub name, or starter for the demo's)"
         )
+    flags = _flags(rest)
     variables.check_by_variable("hub_token", file.get("hub_token"))
+    variables.check_by_variable("--hub_token", flags.get("hub_token"))
     if grpo.hub_token:  # checkpoints keep all arguments: the token is given by variable, which the hub's client reads
         os.environ["HF_TOKEN"], grpo.hub_token = variables.filled(grpo.hub_token, "hub_token"), None
     for key, value in (*file.items(), *vars(grpo).items()):
         variables.check_nested(key, value, is_filled=key == FILLED)
-    flags = _flags(rest)
     understood = {**vars(grpo), **vars(model), **vars(run)}
     check_values(understood, {**file, **flags})
     environments = list(entries) if entries is not None else _environments(listed, run, {**file, **flags}, str(path))

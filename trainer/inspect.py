@@ -10,7 +10,7 @@ from trainer.flags import Flags
 from trainer.ors.notes import parameter_parts
 from trainer.ors.schemas import SchemaReader
 from trainer.report_text import readable
-from trainer.variables import check_by_variable, filled
+from trainer.variables import check_by_variable, check_url, filled, filled_url
 
 SHOWN = 600  # characters of a prompt or a schema
 
@@ -38,9 +38,10 @@ def main(arguments: Sequence[str]) -> int:
     flags = parser().parse_args(arguments)
     from trainer.ors.loop import close_all
 
+    check_url(flags.url)
     try:
         keys = {key: _by_variable(f"--{key}", getattr(flags, key)) for key in ("api_key", "hf_token")}
-        found = look(flags.url, flags.env_name, flags.split, flags.task, flags.model, **keys)
+        found = look(filled_url(flags.url), flags.env_name, flags.split, flags.task, flags.model, **keys)
     finally:
         close_all()
     print(json.dumps(found, indent=2) if flags.json else readable(describe(found)))

@@ -83,9 +83,14 @@ def _value(variable: str, what: str) -> str:
 
 
 def check_by_variable(what: str, value: str | None) -> None:
-    """Raises ConfigurationError where a key or token is given as itself."""
+    """Raises ConfigurationError where a key or token is given as itself. `what` is its key, or its flag with `--`."""
     if value is not None and not VARIABLE.fullmatch(value):
-        raise ConfigurationError(f"{what} takes ${{VARIABLE}}, so that the key itself stands in no file")
+        said, kept = f"{what} takes ${{VARIABLE}}", "so that the key itself stands in no file"
+        if what.startswith("--"):
+            name = "HF_TOKEN" if what.endswith("token") else "VARIABLE"
+            said = f"{what} takes the name of a variable, in quotes: '${{{name}}}'"
+            kept = "so that the key itself stands in no file and no shell's history"
+        raise ConfigurationError(f"{said}, {kept}")
 
 
 def check_headers(headers: Mapping[str, Any]) -> None:

@@ -69,15 +69,28 @@ def test_a_url_that_a_variable_makes_wrong_is_not_shown(file: Path, monkeypatch:
         ("model_init_kwargs", {"PASSWORDS": ["hunter2"]}, "model_init_kwargs: PASSWORDS takes ${VARIABLE}"),
         ("generation_kwargs", {"auth": {"user": "hunter2"}}, "generation_kwargs: auth: user cannot be given here"),
         ("chat_template_kwargs", {"x-api-key": "${A}"}, "chat_template_kwargs: x-api-key cannot be given here"),
-        ("hub_token", "hunter2", "hub_token takes ${VARIABLE}"),
     ],
 )
 def test_a_credential_at_any_depth_is_given_by_variable(file: Path, key: str, value: Any, said: str) -> None:
     text = value if isinstance(value, str) else json.dumps(value)
     of_file, flag = written(file, url="http://h", **{key: value}), [*ONE, f"--{key}", text]
-    for words in (of_file,) if key == "hub_token" else (of_file, flag):
+    for words in (of_file, flag):
         told = refused(*words)
         assert told.startswith(said) and "hunter2" not in told
+
+
+def test_a_token_for_the_hub_is_refused_as_itself(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_HUB", "hunter2")
+    kept = "so that the key itself stands in no file"
+    for given in ("hf_hunter2", "hf_hunter2${MY_HUB}"):
+        of_file = written(file, url="http://h", hub_token=given)
+        in_quotes = (
+            f"--hub_token takes the name of a variable, in quotes: '${{HF_TOKEN}}', {kept} and no shell's history"
+        )
+        for words in ((*of_file, "--hub_token", "${MY_HUB}"), of_file):
+            assert refused(*words) == f"hub_token takes ${{VARIABLE}}, {kept}"
+        for words in (("--hub_token", given), (f"--hub-token={given}",)):
+            assert refused(*ONE, *words) == in_quotes
 
 
 def test_what_only_sounds_like_a_credential_is_none(file: Path) -> None:
@@ -126,7 +139,9 @@ def test_secrets_come_from_variables(file: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_token_for_the_hub_is_in_no_arguments_that_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_TOKEN", "")
-    found = load([*ONE, "--hub_token", "hunter2"])
+    monkeypatch.setenv("MY_HUB", "hunter2")
+    found = load([*ONE, "--hub_token", "${MY_HUB}"])
+    assert os.environ["HF_TOKEN"] == "hunter2"
     found.save(tmp_path / "again.yaml")
     assert found.grpo.hub_token is None
     assert "hunter2" not in (tmp_path / "again.yaml").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 from pathlib import Path
@@ -45,7 +46,21 @@ def test_inspect_reaches_what_wants_a_key(
         assert said.status == 0, said.err
         assert {request.headers.get(header) for request in server.requests} == {value}
         said = one_line(ors_train("inspect", server.url, f"--{flag}", "hunter2"))
-        assert said == f"ors-train inspect: --{flag} takes ${{VARIABLE}}, so that the key itself stands in no file"
+        assert said.startswith(f"ors-train inspect: --{flag} takes the name of a variable, in quotes: '${{")
+        assert "hunter2" not in said
+
+
+def test_a_password_in_the_url_is_given_by_variable(ors_train: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "p@ss")
+    with scripted(Protocol()) as server:
+        host = server.url.removeprefix("http://")
+        said = ors_train("inspect", f"http://me:${{PASSWORD}}@{host}")
+        assert said.status == 0, said.err
+        sent = {request.headers.get("authorization") for request in server.requests}
+        assert sent == {"Basic " + base64.b64encode(b"me:p@ss").decode()}
+        assert said.out.splitlines()[0].endswith(f" at {server.url}")
+        said = one_line(ors_train("inspect", f"http://me:hunter2@{host}"))
+    assert said.startswith("ors-train inspect: the password in the URL takes ${VARIABLE}") and "hunter2" not in said
 
 
 def test_inspect_takes_a_split_and_a_task_and_speaks_json(ors_train: Command, gym: str) -> None:

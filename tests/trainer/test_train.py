@@ -60,7 +60,7 @@ def test_a_run_leaves_a_folder_that_starts_it_again_and_holds_no_secret(
             environments=[first, second],
             mixture_size=8,
         )
-        words = ("--output_dir", run, "--eval_rollouts", 1, "--save_steps", 2, "--hub_token", secrets["HF"])
+        words = ("--output_dir", run, "--eval_rollouts", 1, "--save_steps", 2, "--hub_token", "${MY_HF}")
         said = ors_train("train", "--config", file, *SMALL, *words)
         assert said.status == 0, said.err
         assert said.out == ""
