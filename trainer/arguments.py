@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -69,9 +69,10 @@ class EnvironmentConfig:
 
     `api_key`, `hf_token`, the values of `headers` and a password in the `url` take `${VARIABLE}` and are refused as
     themselves; `secrets` maps a secret to the variable that holds it, or to `{variable: …, domains: […]}`.
+    `place` is no key: it is where the entry was read, and stands before what is wrong with it.
 
     Raises:
-        ConfigurationError: neither `url` nor `name` or both, a key that is not in a variable, a number below 1.
+        ConfigurationError: neither `url` nor `name` or both, a key that is not in a variable, a number that cannot be.
     """
 
     url: str | None = None
@@ -94,16 +95,22 @@ class EnvironmentConfig:
     call_timeout: float = 600.0
     keepalive: float = 15.0
     max_concurrency: int | None = None
+    place: str | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if (self.url is None) == (self.name is None):
-            raise ConfigurationError("an entry of environments has a url, or the name of one in the catalog")
-        variables.check_by_variable("api_key", self.api_key)
-        variables.check_by_variable("hf_token", self.hf_token)
-        variables.check_headers(self.headers or {})
-        variables.check_url(self.url or "")
-        if self.eval_tasks is not None and self.eval_tasks < 1:
-            raise ConfigurationError(f"eval_tasks is at least 1, not {self.eval_tasks}")
+        with _said_of(self.place):
+            if self.url is None and self.name is None:
+                raise ConfigurationError("an entry has a url, or the name of an environment in the catalog")
+            if self.url is not None and self.name is not None:
+                raise ConfigurationError("an entry has a url, or the name of an environment in the catalog, not both")
+            variables.check_by_variable("api_key", self.api_key)
+            variables.check_by_variable("hf_token", self.hf_token)
+            variables.check_headers(self.headers or {})
+            variables.check_url(self.url or "")
+            if self.weight is not None and not 0 < self.weight < math.inf:
+                raise ConfigurationError(f"weight is a number above 0, not {self.weight}")
+            if self.eval_tasks is not None and self.eval_tasks < 1:
+                raise ConfigurationError(f"eval_tasks is at least 1, not {self.eval_tasks}")
 
     @classmethod
     def of(cls, entry: Any, where: str) -> EnvironmentConfig:
@@ -112,15 +119,23 @@ class EnvironmentConfig:
             raise ConfigurationError(f"{where}: an entry is a mapping with a url, not {type(entry).__name__}")
         hints = get_type_hints(cls)
         for key in entry:
-            check_key(str(key), hints, where)
-        return cls(**{key: _fitted(value, hints[key], f"{where}: {key}") for key, value in entry.items()})
+            check_key(str(key), OF_AN_ENTRY, where)
+        return cls(**{k: _fitted(value, hints[k], f"{where}: {k}") for k, value in entry.items()}, place=where)
 
     def kept(self) -> dict[str, Any]:
         """The entry as it may be written down and read again: what differs from the defaults."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name in OF_AN_ENTRY and getattr(self, f.name) != f.default
+        }
 
     def spec(self) -> OpenRewardSpec:
-        """The environment's spec, variables filled in."""
+        """The environment's spec, variables filled in. Raises ConfigurationError that names the entry's place."""
+        with _said_of(self.place):
+            return self._spec()
+
+    def _spec(self) -> OpenRewardSpec:
         return OpenRewardSpec(
             variables.filled_url(self.url) if self.url else variables.filled(self.name or "", "the name"),
             num_tasks=self.num_tasks,
@@ -141,6 +156,22 @@ class EnvironmentConfig:
             keepalive=self.keepalive,
             max_concurrency=self.max_concurrency,
         )
+
+
+OF_AN_ENTRY = tuple(f.name for f in fields(EnvironmentConfig) if f.name != "place")
+"""Keys of an entry of `environments:`."""
+
+NOT_A_FLAG = "a key of an entry of environments: in a --config file"
+
+
+@contextmanager
+def _said_of(place: str | None) -> Iterator[None]:
+    try:
+        yield
+    except ConfigurationError as error:
+        if place is None:
+            raise
+        raise ConfigurationError(f"{place}: {error}") from error
 
 
 def check_key(key: str, known: Collection[str], where: str) -> None:

@@ -37,8 +37,10 @@ def environments(config: Config) -> Environments:
     entries = config.environments
     specs = [entry.spec() for entry in entries]
     weights = [entry.weight for entry in entries]
-    if any(weight is None for weight in weights) and any(weight is not None for weight in weights):
-        raise ConfigurationError("give every environment a weight, or none")
+    without = [entry for entry in entries if entry.weight is None]
+    if 0 < len(without) < len(entries):
+        place = f"{without[0].place}: " if without[0].place else ""
+        raise ConfigurationError(f"{place}no weight, where another has one: give every environment a weight, or none")
     deadline = time.monotonic() + config.run.wait
     for spec in specs:
         _await(spec, deadline, config.run.wait)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainer.arguments import NOT_A_FLAG, OF_AN_ENTRY
 from trainer.flags import Flags
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure
 
@@ -24,6 +25,7 @@ def parser() -> Flags:
         prog="ors-train eval",
         description="Plays the tasks of a split with a model: success rate with a 95 % interval, sampled and greedy.",
         epilog="example: ors-train eval --model runs/demo/model --url http://127.0.0.1:8000 --env_name echo",
+        elsewhere=dict.fromkeys(OF_AN_ENTRY, NOT_A_FLAG),
     )
     flags.add_argument("--model", required=True, help="a folder or a hub name")
     where = flags.add_mutually_exclusive_group(required=True)

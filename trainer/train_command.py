@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from trainer.arguments import EnvironmentConfig, RunArguments
+from trainer.arguments import OF_AN_ENTRY, RunArguments
 
 HELP = """usage: ors-train train --config FILE [--KEY VALUE …] [--resume auto] [--debug]
 
@@ -34,12 +34,11 @@ def main(arguments: Sequence[str]) -> int:
 def describe() -> str:
     """The help text."""
     keys = [f"  --{f.name:<15} {f.metadata['help']}" for f in fields(RunArguments)]
-    entries = ", ".join(f.name for f in fields(EnvironmentConfig))
     return "\n".join(
         [
             HELP + "\n".join(keys),
             f"  --{'debug':<15} Show a traceback when something goes wrong.",
-            f"\nThe file's key environments is a list; an entry takes: {entries}",
+            f"\nThe file's key environments is a list; an entry takes: {', '.join(OF_AN_ENTRY)}",
             EXAMPLE,
         ]
     )

@@ -39,11 +39,10 @@ def test_help_lists_the_verbs(ors_train: Command) -> None:
 
 
 def test_help_of_train_lists_every_key_of_ours(ors_train: Command) -> None:
-    from trainer.arguments import EnvironmentConfig, RunArguments
+    from trainer.arguments import OF_AN_ENTRY, RunArguments
 
     told = ors_train("train", "--url", "x", "--help").out
-    for kind in (RunArguments, EnvironmentConfig):
-        assert all(name in told for name in kind.__dataclass_fields__)
+    assert all(name in told for name in (*RunArguments.__dataclass_fields__, *OF_AN_ENTRY))
 
 
 def test_a_verb_that_does_not_exist_is_named_with_those_that_do(ors_train: Command) -> None:
@@ -60,6 +59,12 @@ def test_a_verb_that_does_not_exist_is_named_with_those_that_do(ors_train: Comma
         (("demo", "--st", "3"), "unrecognized arguments: --st 3"),
         (("eval", "--url", "http://h"), "the following arguments are required: --model"),
         (("eval", "--model", "m"), "one of the arguments --url --config is required"),
+        (
+            ("eval", "--model", "m", "--url", "http://h", "--api-key", "hunter2"),
+            "api_key is a key of an entry of environments: in a --config file",
+        ),
+        (("inspect", "--api-key"), "argument --api_key: expected one argument"),
+        (("inspect", "--env-name=e", "--no-such", "--task", "x"), "argument --task: invalid int value: 'x'"),
         (("inspect",), "the following arguments are required: url"),
         (("report",), "the following arguments are required: run"),
     ],

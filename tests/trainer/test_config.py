@@ -13,6 +13,8 @@ from tests.trainer.configuring import MODEL, ONE, entry, entry_refused, refused,
 from trainer import config
 from trainer.arguments import EnvironmentConfig, RunArguments
 from trainer.config import load
+from trainer.environments import environments
+from trainer.ors.errors import ConfigurationError
 from trainer.train_command import without_debug
 
 
@@ -143,11 +145,49 @@ def test_a_value_that_does_not_fit_is_refused_by_its_key(file: Path, keys: dict[
         ("unfinished_reward", float("nan"), "unfinished_reward is a number, not nan"),
         ("weight", "nan", "weight is a number, not nan"),
         ("url", "http://h/?token=hunter2", "the url has a query or a fragment, which no server's address has"),
-        ("name", "owner/name", "an entry of environments has a url, or the name of one in the catalog"),
+        ("name", "owner/name", "an entry has a url, or the name of an environment in the catalog, not both"),
+        ("weight", 0, "weight is a number above 0, not 0"),
+        ("weight", float("inf"), "weight is a number above 0, not inf"),
+        ("api_key", "hunter2", "api_key takes ${VARIABLE}"),
     ],
 )
 def test_a_value_of_an_environment_that_does_not_fit_is_refused(file: Path, key: str, value: Any, said: str) -> None:
-    assert said in entry_refused(file, **{key: value})
+    assert entry_refused(file, **{key: value}).startswith(f"{file}, environments[0]: {said}")
+
+
+def test_what_is_wrong_with_an_entry_is_said_with_its_place(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SUCH", raising=False)
+    good = {"url": "http://h"}
+    for bad, said in (
+        ({"env_name": "echo"}, "an entry has a url, or the name of an environment in the catalog"),
+        ({"url": "http://h", "splt": "train"}, "unknown key 'splt'; did you mean 'split'?"),
+        ({"url": "http://h", "place": "here"}, "unknown key 'place'"),
+        ("http://h", "an entry is a mapping with a url, not str"),
+    ):
+        assert refused(*written(file, environments=[good, bad])).startswith(f"{file}, environments[1]: {said}")
+    for keys, said in (
+        ({"secrets": {"k": "NO SUCH"}}, "secrets: k takes the name of the environment variable that holds the secret"),
+        ({"secrets": {"k": "NO_SUCH"}}, "the environment variable NO_SUCH is not set, and secrets: k is taken from it"),
+        ({"reward": "best"}, "there is no reward 'best'; there are: "),
+        ({"num_tasks": 0}, "num_tasks is at least 1, not 0"),
+        ({"indices": []}, "indices is empty"),
+        ({"call_timeout": 0}, "call_timeout is a number of seconds above 0, not 0"),
+        ({"url": "ftp://h"}, "the target is no URL of an ORS server"),
+    ):
+        found = load(written(file, environments=[good, {**good, **keys}]))
+        with pytest.raises(ConfigurationError) as refusal:
+            environments(found)
+        assert str(refusal.value).startswith(f"{file}, environments[1]: {said}")
+    found = load(written(file, environments=[{**good, "weight": 2}, good]))
+    with pytest.raises(ConfigurationError, match=r"environments\[1\]: no weight, where another has one"):
+        environments(found)
+
+
+def test_a_key_of_an_entry_is_no_flag_and_no_key_of_the_file(file: Path) -> None:
+    said = "is a key of an entry of environments: in a --config file"
+    assert refused(*ONE, "--api_key", "hunter2") == f"the command line: api_key {said}"
+    assert refused(*ONE, "--max-concurrency=4", "--indices", "1", "2") == f"the command line: max_concurrency {said}"
+    assert refused(*written(file, url="http://h", indices=[1])) == f"{file}: indices {said}"
 
 
 def test_a_null_is_fine_where_the_key_has_one(file: Path) -> None:

@@ -43,6 +43,8 @@ def test_inspect_reaches_what_wants_a_key(
     monkeypatch.setenv("MY_KEY", "hunter2")
     with scripted(Protocol()) as server:
         said = ors_train("inspect", server.url, f"--{flag}", "${MY_KEY}")
+        also = ors_train("inspect", server.url, f"--{flag.replace('_', '-')}=${{MY_KEY}}")
+        assert also.out == said.out
         assert said.status == 0, said.err
         assert {request.headers.get(header) for request in server.requests} == {value}
         said = one_line(ors_train("inspect", server.url, f"--{flag}", "hunter2"))
