@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
 
+from trainer.ors.advice import advise
 from trainer.ors.discovery import resolve
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ORSError, ToolRefused
-from trainer.ors.http import say
+from trainer.ors.http import HTTPStatus, say
 from trainer.ors.keepalive import Keepalive
 from trainer.ors.outcomes import Outcome
 from trainer.ors.patience import Health, patiently
@@ -240,10 +241,14 @@ def close_session(endpoint: Endpoint, session: Session) -> None:
 
 
 def on_connection(endpoint: Endpoint, ask: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
-    """What `ask` gives for the endpoint's connection; blocks the calling thread."""
+    """What `ask` gives for the endpoint's connection; blocks the calling thread. A refusal has a note on what to do."""
 
     async def asked(loop: _Loop) -> T:
-        return await ask(await loop.connection(endpoint))
+        try:
+            return await ask(await loop.connection(endpoint))
+        except HTTPStatus as status:
+            await advise(status, endpoint, loop.keepalive)
+            raise
 
     loop = _running()
     return loop.submit(asked(loop)).result()
