@@ -25,7 +25,7 @@ from trainer.arguments import (
     check_key,
 )
 from trainer.ors.errors import ConfigurationError
-from trainer.values import check_evaluated, check_not_null, check_values
+from trainer.values import check_evaluated, check_not_null, check_sizes, check_values
 
 STARTER = "starter"
 """The model name that stands for the demo's own model, built on the spot."""
@@ -106,6 +106,7 @@ def load(
         check_not_null(key, value, _HINTS[key], str(path))
     texts = {key: _as_flag(actions[key], value, str(path)) for key, value in file.items()}
     parser.set_defaults_with_config(**{**DEFAULTS, **machine, **(defaults or {}), **texts, **(overrides or {})})
+    check_sizes(vars(parser.parse_known_args(rest)[0]), int(os.environ.get("WORLD_SIZE", "1")))
     try:
         with warnings.catch_warnings():  # TRL's own default of that field
             warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)

@@ -131,6 +131,59 @@ def test_a_value_that_does_not_fit_is_refused_by_its_key(file: Path, keys: dict[
 
 
 @pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, "per_device_train_batch_size (6) is no multiple of num_generations (8)"),
+        (
+            {"gradient_accumulation_steps": 2},
+            "per_device_train_batch_size (6) x gradient_accumulation_steps (2) is no multiple of num_generations (8)",
+        ),
+        (
+            {"steps_per_generation": 3},
+            "per_device_train_batch_size (6) x steps_per_generation (3) is no multiple of num_generations (8)",
+        ),
+        (
+            {"generation_batch_size": 16},
+            "generation_batch_size (16) is no multiple of per_device_train_batch_size (6)",
+        ),
+        ({"generation_batch_size": 12}, "generation_batch_size (12) is no multiple of num_generations (8)"),
+        (
+            {"num_generations": 3, "eval_strategy": "steps", "per_device_eval_batch_size": 8},
+            "per_device_eval_batch_size (8) is no multiple of num_generations (3)",
+        ),
+        (
+            {"num_generations": 3, "eval_strategy": "epoch", "num_generations_eval": 5},
+            "per_device_eval_batch_size (8) is no multiple of num_generations_eval (5)",
+        ),
+        ({"num_generations": 0}, "num_generations is at least 2, since a group's rewards are compared, not 0"),
+        (
+            {"num_generations": None},
+            "num_generations is at least 2, since a group's rewards are compared, not None",
+        ),
+        (
+            {"per_device_train_batch_size": 0, "generation_batch_size": 8},
+            "per_device_train_batch_size is at least 1, not 0",
+        ),
+        ({"steps_per_generation": 0}, "steps_per_generation is at least 1, not 0"),
+    ],
+)
+def test_a_batch_that_is_no_whole_groups_is_said_in_the_words_of_its_keys(
+    file: Path, keys: dict[str, Any], said: str
+) -> None:
+    assert (
+        refused(*written(file, url="http://h", eval_split="test", **{"per_device_train_batch_size": 6, **keys})) == said
+    )
+
+
+def test_every_process_of_a_run_adds_to_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load([*ONE, "--per_device_train_batch_size", "6", "--gradient_accumulation_steps", "4"])
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert refused(*ONE, "--per_device_train_batch_size", "6") == (
+        "per_device_train_batch_size (6) x processes (2) is no multiple of num_generations (8)"
+    )
+
+
+@pytest.mark.parametrize(
     ("key", "value", "said"),
     [
         ("num_tasks", "many", "num_tasks is a whole number, not str"),
