@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import re
 import sys
@@ -11,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs import catalog
+from envs import catalog, output
 
 
 class UsageError(Exception):
@@ -20,20 +19,29 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status: 0 done, 1 failed, with one line on standard error that says why."""
-    arguments = _parser().parse_args(argv)
+    output.prepare()
+    try:
+        try:
+            return _run(_parser().parse_args(argv))
+        finally:
+            sys.stdout.flush()
+    except output.OutputError as error:
+        output.abandon()
+        if str(error):
+            print(f"ors-env: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
     # Read by the SDK when it is imported: no question to a package index, no line a request.
     os.environ.setdefault("OPENREWARD_DISABLE_UPDATE_CHECK", "1")
     os.environ.setdefault("OPENREWARD_LOG_LEVEL", "WARNING")
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the terminal cannot show is no reason to end
-        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status: int = arguments.run(arguments)
-        sys.stdout.flush()
     except KeyboardInterrupt:  # before a server is up; one that runs ends in its own good order
         return 130
-    except BrokenPipeError:  # whoever reads the output has had enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is printed when Python ends
-        return 1
+    except output.OutputError:
+        raise
     except Exception as error:
         if arguments.debug:
             traceback.print_exc()

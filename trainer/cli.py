@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import cast
 
+from trainer import output
 from trainer.flags import USAGE
 from trainer.report_text import readable
 
@@ -28,8 +29,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb; the exit status. What goes wrong is said in one line, with a traceback only for `--debug`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     verb, rest = (words[0], words[1:]) if words else ("--help", [])
+    output.prepare()
+    try:
+        try:
+            return _run(verb, rest)
+        finally:
+            sys.stdout.flush()
+    except output.OutputError as error:
+        output.abandon()
+        if str(error):
+            program = f"ors-train {verb}" if verb in VERBS else "ors-train"
+            print(f"{program}: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(verb: str, rest: Sequence[str]) -> int:
     if verb in ("-h", "--help"):
-        print("usage: ors-train VERB …  (ors-train VERB --help says more)\n")
+        print("usage: ors-train VERB ...  (ors-train VERB --help says more)\n")
         print("\n".join(f"  {name:<9} {what}" for name, (_, what) in VERBS.items()))
         print("\nexample: ors-train demo")
         return 0
@@ -50,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except Exception as error:
-        if debug:
+        if debug or isinstance(error, output.OutputError):
             raise
         print(f"ors-train {verb}: {_said(error)}", file=sys.stderr)
         return 1

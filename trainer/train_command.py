@@ -7,10 +7,10 @@ from dataclasses import fields
 
 from trainer.arguments import OF_AN_ENTRY, RunArguments
 
-HELP = """usage: ors-train train --config FILE [--KEY VALUE …] [--resume auto] [--debug]
+HELP = """usage: ors-train train --config FILE [--KEY VALUE ...] [--resume auto] [--debug]
 
 Trains a model on environments with GRPO. Keys of the file, and flags, are all fields of TRL's GRPOConfig and
-ModelConfig (model_name_or_path, output_dir, max_steps, learning_rate, …), and these:
+ModelConfig (model_name_or_path, output_dir, max_steps, learning_rate, ...), and these:
 """
 
 EXAMPLE = """

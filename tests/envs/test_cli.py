@@ -136,24 +136,6 @@ def test_what_nobody_foresaw_is_one_line_too(checkout: Checkout) -> None:
     assert "Traceback" in ors_env("serve", "echo", "--reload", "--debug", cwd=checkout.path).stderr
 
 
-def test_a_reader_that_has_had_enough_is_no_error() -> None:
-    read, write = os.pipe()
-    os.close(read)
-    command = [sys.executable, "-m", "envs.cli", "list"]
-    with open(write, "wb") as closed:
-        done = subprocess.run(command, cwd=ROOT, env=variables(0), stdout=closed, stderr=subprocess.PIPE, timeout=60)
-    assert (done.returncode, done.stderr) == (1, b"")
-
-
-def test_what_the_terminal_cannot_show_is_spelled(checkout: Checkout) -> None:
-    readme = checkout.path / "envs" / "echo" / "README.md"
-    readme.write_text("# Echo\n\nSay 漢.\n", encoding="utf-8")
-    command = [sys.executable, "-m", "envs.cli", "list"]
-    env = {**variables(0), "PYTHONPATH": str(checkout.path), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = subprocess.run(command, cwd=checkout.path, env=env, capture_output=True, text=True, timeout=60)
-    assert "echo\n  Say \\u6f22.\n" in done.stdout
-
-
 @pytest.mark.parametrize("verb", [[], ["list"], ["serve"], ["new"], ["check"], ["push"]])
 def test_help_explains_with_an_example(verb: list[str]) -> None:
     done = ors_env(*verb, "--help")
