@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
@@ -39,7 +40,9 @@ def run(name: str, into: Path | None) -> int:
     home = make(name, into)
     print(f"made {_shown(home)}: environment.py, README.md, test_environment.py; next:")
     path = "" if into is None else f"{catalog.PATH_VARIABLE}={shlex.quote(str(into.resolve()))} "
-    print(f"  python -m pytest {shlex.quote(_shown(home))}    # pytest is in the extra `dev`")
+    if find_spec("pytest") is None:
+        print(f"  python -m pip install {_pytest()}")
+    print(f"  python -m pytest {shlex.quote(_shown(home))}")
     print(f"  {path}ors-env serve {name} --port 8000 --reload")
     print(f"  ors-env check http://127.0.0.1:8000 --env {name}")
     return 0
@@ -86,8 +89,20 @@ def _check(name: str) -> None:
         raise NewError(f"{name!r} cannot be the name of an environment: envs/ has something else of that name")
 
 
+def _pytest() -> str:
+    """Return what pip is to install; in a checkout more than pytest, whose settings there need plugins."""
+    project = catalog.ROOT.parent
+    if not _is_checkout():
+        return "pytest"
+    return f"-c {shlex.quote(_shown(project / 'constraints.txt'))} -e {shlex.quote(f'{_shown(project)}[dev]')}"
+
+
+def _is_checkout() -> bool:
+    return (catalog.ROOT.parent / "pyproject.toml").is_file()
+
+
 def _checkout() -> Path:
-    if not (catalog.ROOT.parent / "pyproject.toml").is_file():
+    if not _is_checkout():
         raise NewError(f"{catalog.ROOT} is an installed package and no place to write in; give a folder: --into DIR")
     return catalog.ROOT
 

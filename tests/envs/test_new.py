@@ -32,7 +32,7 @@ def project(checkout: Checkout) -> Path:
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert done.stdout.splitlines() == [
         "made envs/word_count: environment.py, README.md, test_environment.py; next:",
-        "  python -m pytest envs/word_count    # pytest is in the extra `dev`",
+        "  python -m pytest envs/word_count",
         "  ors-env serve word_count --port 8000 --reload",
         "  ors-env check http://127.0.0.1:8000 --env word_count",
     ]
@@ -121,6 +121,27 @@ def test_a_name_that_cannot_be_used_is_refused(project: Path, name: str, why: st
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert why in done.stderr
     assert sorted((project / "envs").iterdir()) == before
+
+
+@pytest.mark.parametrize("place", ["checkout", "below it", "installed"])
+def test_where_pytest_is_missing_the_first_thing_is_to_install_it(tmp_path: Path, place: str) -> None:
+    own = Checkout(tmp_path)
+    if place != "installed":
+        (own.path / "pyproject.toml").touch()
+    cwd = own.path / "envs" if place == "below it" else own.path
+    words = [sys.executable, "-S", "-m", "envs.cli", "new", "mine", "--into", "own"]  # -S: without what pip installed
+    done = subprocess.run(
+        words, cwd=cwd, env={**variables(0), "PYTHONPATH": str(own.path)}, capture_output=True, text=True, timeout=60
+    )
+    install = {
+        "checkout": "-c constraints.txt -e '.[dev]'",
+        "below it": f"-c {own.path}/constraints.txt -e '{own.path}[dev]'",
+        "installed": "pytest",
+    }
+    assert done.stdout.splitlines()[1:3] == [
+        f"  python -m pip install {install[place]}",
+        "  python -m pytest own/mine",
+    ], done.stderr
 
 
 def test_an_existing_folder_is_left_alone(project: Path, tmp_path: Path) -> None:
