@@ -9,8 +9,11 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from envs import catalog, output
+
+_USAGE = 2  # exit status for a command line that makes no sense
 
 
 class UsageError(Exception):
@@ -18,7 +21,10 @@ class UsageError(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit status: 0 done, 1 failed, with one line on standard error that says why."""
+    """Run one verb and return the exit status: 0 done, 1 failed, with one line on standard error that says why.
+
+    A command line that makes no sense ends the program with status 2 and one line.
+    """
     output.prepare()
     try:
         try:
@@ -59,9 +65,14 @@ def _told(error: Exception) -> str:
     return f"{reason} ({Path(place.filename).name}:{place.lineno}; --debug shows the traceback)"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ors-env", description="Make, serve, check and push environments.")
-    shared = argparse.ArgumentParser(add_help=False)
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(_USAGE, f"{self.prog}: {message}; {self.prog} --help says more\n")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="ors-env", description="Make, serve, check and push environments.")
+    shared = _Parser(add_help=False)
     shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
 
@@ -132,12 +143,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _verb(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser],
-    shared: argparse.ArgumentParser,
+    verbs: argparse._SubParsersAction[_Parser],
+    shared: _Parser,
     name: str,
     purpose: str,
     example: str,
-) -> argparse.ArgumentParser:
+) -> _Parser:
     description = f"{purpose[0].upper()}{purpose[1:]}."
     return verbs.add_parser(name, help=purpose, description=description, epilog=f"example: {example}", parents=[shared])
 
