@@ -18,7 +18,7 @@ from envs.check.rule import OLDEST, Evidence, Failed, NotSeen, Rule, Status, Ver
 from envs.check.rules import RULES
 from envs.check.subject import Subject, can_be_asked_for
 from envs.check.survey import Survey, survey
-from envs.check.wire import Wire, last_evidence
+from envs.check.wire import Exchange, Wire, last_evidence
 
 _CLOSING_SECONDS = 15.0
 _NEWEST: Version = (2**31,)
@@ -119,7 +119,13 @@ class _Check:
             hint = "refuses the key"
             if self._wire.api_key is None:
                 hint = "asks for a key: give --api-key, or --hf-token for a private Space"
-            raise CheckError(f"{self._wire.url} {hint} ({listed.got})")
+            raise CheckError(f"{self._wire.url} {hint} ({self._refusal(listed)})")
+
+    def _refusal(self, answer: Exchange) -> str:
+        body = answer.json()
+        told = [body.get(key) for key in ("detail", "error")] if isinstance(body, dict) else []  # FastAPI's, the Hub's
+        said = next((text for text in told if isinstance(text, str) and text), None)
+        return self._wire.clean(f"{answer.status}: {said}") if said else answer.got
 
     async def _version(self) -> str:
         with contextlib.suppress(Failed):

@@ -59,7 +59,8 @@ def test_a_server_behind_a_gate_passes(gated: str, arguments: list[str]) -> None
 def test_without_the_token_the_gate_is_named(gated: str, arguments: list[str], env: dict[str, str]) -> None:
     done = check(gated, *arguments, **env)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert "asks for a key: give --api-key, or --hf-token for a private Space" in done.stderr
+    told = "asks for a key: give --api-key, or --hf-token for a private Space (401: Invalid username or password.)\n"
+    assert done.stderr.endswith(told)
     assert "hf_another" not in done.stderr
 
 
