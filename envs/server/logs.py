@@ -20,6 +20,7 @@ from envs.server.settings import Settings
 logger = logging.getLogger(__name__)
 
 _SHOWN = 200
+_ORDER = ["timestamp", "level", "event", "method", "path", "status", "detail"]
 
 
 class _Formatter(logging.Formatter):
@@ -54,13 +55,22 @@ def configure(settings: Settings, redaction: Redaction) -> None:
         error = sys.exc_info()[1]
         if isinstance(error, Rejected):
             trace = {"exc_info": error.__cause__} if level <= logging.DEBUG else {}
-            return {**event, "detail": _shown(error.reason, redaction), **trace}
+            return {**event, "detail": error.reason, **trace}
         if event.get("exc_info") is not True or not isinstance(error, RequestValidationError | HTTPException):
-            detail = event.get("detail")  # of a refusal: it may quote what the client sent
-            return {**event, "detail": _shown(detail, redaction)} if isinstance(detail, str) else event
+            return event
         if level > logging.WARNING:
             raise structlog.DropEvent
-        return _rejection(event, error, redaction)
+        return _rejection(event, error)
+
+    def short(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if event.get("exc_info") is True:
+            return event
+        # Any client can cause many of these lines, and much of them quotes what it sent.
+        told = {name: _shown(value, redaction) if isinstance(value, str) else value for name, value in event.items()}
+        if event["event"] != "request_rejected":
+            return told
+        said = {name: value for name, value in told.items() if name not in ("logger", "httpRequest") and value != ""}
+        return {"status": event.get("httpRequest", {}).get("status"), **said}
 
     def make(name: str) -> Any:
         return structlog.wrap_logger(
@@ -69,9 +79,10 @@ def configure(settings: Settings, redaction: Redaction) -> None:
                 structlog.contextvars.merge_contextvars,
                 structlog.processors.add_log_level,
                 briefly,
+                short,
                 structlog.processors.TimeStamper(fmt="iso"),
                 structlog.processors.format_exc_info,
-                structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
+                structlog.processors.LogfmtRenderer(key_order=_ORDER, drop_missing=True, bool_as_flag=False),
                 hide,
             ],
             wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -87,16 +98,15 @@ def _log_thread(failed: threading.ExceptHookArgs) -> None:
         logger.error("thread %s ended in an exception", name, exc_info=failed.exc_value)
 
 
-def _rejection(
-    event: MutableMapping[str, Any], error: RequestValidationError | HTTPException, redaction: Redaction
-) -> dict[str, Any]:
+def _rejection(event: MutableMapping[str, Any], error: RequestValidationError | HTTPException) -> dict[str, Any]:
     """Return what the SDK logs as its own failure, with a traceback, as the line it logs for any other refusal."""
     if isinstance(error, HTTPException):
-        detail = str(error.detail)
+        detail, status = str(error.detail), error.status_code
     else:  # where the client's body is wrong, and not what it held
         detail = "; ".join(f"{'.'.join(map(str, found['loc']))}: {found['type']}" for found in error.errors()[:3])
+        status = 422
     told = {key: value for key, value in event.items() if key not in ("exc_info", "error", "error_type")}
-    return {**told, "level": "warning", "event": "request_rejected", "detail": _shown(detail, redaction)}
+    return {**told, "level": "warning", "event": "request_rejected", "status": status, "detail": detail}
 
 
 def _shown(detail: str, redaction: Redaction) -> str:

@@ -132,6 +132,33 @@ def test_a_rejected_task_is_one_line_of_the_log_and_a_task_of_its_own_that_fails
         assert "Traceback" in server.log()
 
 
+def test_a_refusal_is_a_short_line_of_the_log_with_what_is_needed_to_find_its_client() -> None:
+    with trial_server() as server:
+        before = server.log()
+        client = server.client("0a1b")
+        assert client.post("/create", json={"env_name": "chess", "task_spec": {}}).status_code == 404
+        assert client.post("/trial/tasks", json={"split": 5}).status_code == 422
+        assert server.client().post("/trial/tasks", json={"split": "none"}).status_code == 400
+        lines = [line.partition(" ")[2] for line in server.log().removeprefix(before).splitlines()]
+    start = "level=warning event=request_rejected method=POST path="
+    assert lines == [
+        f"{start}/create status=404 detail=\"unknown environment 'chess'\" session_id=0a1b",
+        f'{start}/trial/tasks status=422 detail="body.split: string_type" session_id=0a1b',
+        f'{start}/trial/tasks status=400 detail="Invalid split"',
+    ]
+
+
+def test_what_a_model_sends_makes_no_long_line() -> None:
+    with trial_server() as server:
+        session = server.open("wordy")
+        before = server.log()
+        tool_call(session, "crash", text=["x" * 5000])
+        tool_call(session, "y" * 5000)
+        lines = server.log().removeprefix(before).splitlines()
+    assert ["event=tool_input_validation_error" in lines[0], "event=tool_not_found" in lines[1]] == [True, True], lines
+    assert (len(lines), max(map(len, lines)) < 600) == (2, True)
+
+
 def test_what_a_tool_raises_is_told_without_its_traceback(server: TrialServer) -> None:
     client = server.open("crash")
     assert tool_call(client, "crash", text="the disk is full")["error"] == "the disk is full"
