@@ -17,7 +17,7 @@ from typing import Any
 
 from trainer.flags import Flags
 from trainer.ors.errors import ConfigurationError
-from trainer.run import rotate
+from trainer.run import RunFolder, rotate
 
 START_SECONDS = 60.0
 
@@ -63,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
     for key in ("steps", "eval_rollouts"):
         if getattr(flags, key) < 1:
             raise ConfigurationError(f"--{key} is at least 1, not {getattr(flags, key)}")
+    if flags.output_dir.exists():
+        RunFolder(flags.output_dir).check_alone()
     from trainer.callbacks import console
 
     screen = console()

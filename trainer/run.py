@@ -21,7 +21,7 @@ from trainer.report_text import without_userinfo
 from trainer.run_card import card
 
 PACKAGES = ("ors-stack", "torch", "trl", "transformers", "datasets", "openreward", "vllm")
-CONTENT = ("run.json", "metrics.jsonl", "rollouts.jsonl", "eval.json")
+NAMED = 3  # of the things that a refusal names
 
 
 class RunFolder:
@@ -71,8 +71,16 @@ class RunFolder:
         return self.path / "rollouts.jsonl"
 
     def holds_a_run(self) -> bool:
-        """Whether something is there that a new run would mix with."""
-        return any((self.path / name).exists() for name in CONTENT) or self.last_checkpoint() is not None
+        """Whether there is a run that a new one would mix with: its run.json, or a checkpoint as TRL leaves one."""
+        return (self.path / "run.json").exists() or self.last_checkpoint() is not None
+
+    def check_alone(self) -> None:
+        """Raise ConfigurationError where other things than a run are here: a run replaces files without asking."""
+        if (found := strangers(self.path)) and not self.holds_a_run():
+            listed = ", ".join(found[:NAMED]) + (", …" if len(found) > NAMED else "")
+            raise ConfigurationError(
+                f"{self.path} holds other things than a run ({listed}): choose another --output_dir"
+            )
 
     def last_checkpoint(self) -> Path | None:
         """The complete checkpoint of the latest step."""
@@ -190,8 +198,10 @@ def rotate(path: Path) -> Path | None:
     try:
         if not path.exists() or not any(path.iterdir()):
             return None
-        if not RunFolder(path).holds_a_run():
-            raise ConfigurationError(f"{path} holds other things than a run: choose another --output_dir")
+        folder = RunFolder(path)
+        folder.check_alone()
+        if not folder.holds_a_run():
+            return None
         number = 1
         while (other := path.with_name(f"{path.name}-{number}")).exists():
             number += 1
@@ -199,6 +209,11 @@ def rotate(path: Path) -> Path | None:
     except OSError as error:
         raise ConfigurationError(f"the run folder {path} cannot be used: {error.strerror}") from None
     return other
+
+
+def strangers(folder: Path) -> list[str]:
+    """What is in a folder, but for what nobody put there to keep: hidden files, and a volume's own `lost+found`."""
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith(".") and path.name != "lost+found")
 
 
 def checkpoint_step(path: Path) -> int | None:

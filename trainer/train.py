@@ -138,15 +138,20 @@ def keeps_model_card(config: Config) -> bool:
 
 
 def _checkpoint(config: Config, folder: RunFolder) -> Path | None:
-    """Where to go on from. Raises ConfigurationError where a run would be mixed with an earlier one."""
+    """Where to go on from. Raises ConfigurationError where a run would be mixed with an earlier one, or with what is
+    no run's."""
     resume = config.run.resume
     if resume == "auto":
+        folder.check_alone()
         return folder.last_checkpoint()
     path = None if resume is None else Path(resume)
     if path is not None and checkpoint_step(path) is None:
         last = RunFolder(path).last_checkpoint() if path.is_dir() else None
         raise ConfigurationError(f"--resume {resume} is no checkpoint" + (f"; {last} is one" if last else ""))
-    if folder.holds_a_run() and (path is None or path.resolve().parent != folder.path.resolve()):
+    if path is not None and path.resolve().parent == folder.path.resolve():
+        return path
+    folder.check_alone()
+    if folder.holds_a_run():
         raise ConfigurationError(
             f"{folder.path} holds a run: --resume auto goes on with it, another --output_dir starts a new one"
         )

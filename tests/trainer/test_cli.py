@@ -96,6 +96,13 @@ def test_a_number_or_path_that_makes_no_sense_is_said_at_once(
     assert one_line(ors_train(*words)) == f"ors-train {words[0]}: {said}"
 
 
+def test_the_demo_refuses_a_folder_of_other_things_before_anything_starts(ors_train: Command, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    said = one_line(ors_train("demo", "--output_dir", tmp_path))
+    assert said == f"ors-train demo: {tmp_path} holds other things than a run (README.md): choose another --output_dir"
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+
+
 def test_ctrl_c_before_anything_has_begun_ends_with_130(ors_train: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(name: str) -> Any:
         raise KeyboardInterrupt

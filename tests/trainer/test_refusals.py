@@ -196,6 +196,25 @@ def test_a_folder_that_holds_a_run_is_not_mixed_with_another(
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
 
 
+@pytest.mark.parametrize("words", [(), ("--resume", "auto"), ("--resume", "CHECKPOINT")])
+def test_files_that_no_run_has_left_are_not_replaced(
+    ors_train: Command, gym: str, tiny_model: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    mine, elsewhere = tmp_path / "mine", tmp_path / "run" / "checkpoint-5"
+    (mine / "model").mkdir(parents=True)
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "trainer_state.json").write_text('{"global_step": 5}')
+    for name in ("README.md", "config.yaml"):
+        (mine / name).write_text("mine")
+    given = [word.replace("CHECKPOINT", str(elsewhere)) for word in words]
+    where = ("--url", gym, "--env_name", "gym", "--model_name_or_path", tiny_model, "--output_dir", mine, *SMALL)
+    said = one_line(ors_train("train", *where, *given))
+    listed = "README.md, config.yaml, model"
+    assert said == f"ors-train train: {mine} holds other things than a run ({listed}): choose another --output_dir"
+    assert sorted(path.name for path in mine.iterdir()) == ["README.md", "config.yaml", "model"]
+    assert {(mine / name).read_text() for name in ("README.md", "config.yaml")} == {"mine"}
+
+
 def test_debug_shows_where(ors_train: Command, tmp_path: Path) -> None:
     from trainer.ors.errors import ConfigurationError
 

@@ -161,11 +161,41 @@ def test_a_run_is_rotated_to_the_next_free_name(tmp_path: Path) -> None:
     assert rotate(run) is None
 
 
+@pytest.mark.parametrize(
+    ("names", "listed"),
+    [
+        ([".cache", "lost+found"], None),  # a fresh volume's
+        (["README.md", "run.json"], None),
+        (["README.md", "checkpoint-3"], None),  # TRL's own, without a run.json
+        (["README.md"], "README.md"),
+        (["d", "eval.json", "b", "a"], "a, b, d, …"),
+    ],
+)
+def test_what_is_no_run_is_named_and_stays(tmp_path: Path, names: list[str], listed: str | None) -> None:
+    for name in names:
+        (checkpoint(tmp_path, name, 3) if name.startswith("checkpoint") else tmp_path / name).touch()
+    folder = RunFolder(tmp_path)
+    if listed is None:
+        folder.check_alone()
+    else:
+        with pytest.raises(ConfigurationError) as refused:
+            folder.check_alone()
+        said = f"{tmp_path} holds other things than a run ({listed}): choose another --output_dir"
+        assert str(refused.value) == said
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+
+
+def test_a_folder_that_holds_nothing_to_keep_is_used_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "demo" / "lost+found").mkdir(parents=True)
+    assert rotate(tmp_path / "demo") is None
+    assert (tmp_path / "demo" / "lost+found").is_dir()
+
+
 def test_a_folder_of_other_things_is_not_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "thesis.tex").write_text("")
     monkeypatch.chdir(tmp_path)
     for path in (tmp_path, Path(".")):
-        with pytest.raises(ConfigurationError, match="holds other things than a run: choose another --output_dir"):
+        with pytest.raises(ConfigurationError, match=r"holds other things than a run \(thesis.tex\): choose another"):
             rotate(path)
     with pytest.raises(ConfigurationError, match=r"thesis.tex cannot be used: Not a directory"):
         rotate(tmp_path / "thesis.tex")

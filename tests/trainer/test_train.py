@@ -183,8 +183,13 @@ def test_evaluations_during_training_are_kept_and_shown(
 def test_a_crash_leaves_its_traceback_in_the_folder_and_one_line(
     ors_train: Command, tiny_model: Path, run: Path, diary: Path
 ) -> None:
-    run.mkdir(parents=True)
-    (run / "rollouts.jsonl").symlink_to(run / "no such folder" / "rollouts.jsonl")
+    def broken() -> None:
+        """A run that is to go on, and cannot."""
+        run.mkdir(parents=True)
+        (run / "run.json").write_text("{}")
+        (run / "rollouts.jsonl").symlink_to(run / "no such folder" / "rollouts.jsonl")
+
+    broken()
     with serve_script(GYM, env={"DIARY": str(diary)}) as url:
         words = (
             "train",
@@ -197,6 +202,8 @@ def test_a_crash_leaves_its_traceback_in_the_folder_and_one_line(
             "--output_dir",
             run,
             *SMALL,
+            "--resume",
+            "auto",
         )
         said = ors_train(*words)
         assert said.status == 1
@@ -210,8 +217,7 @@ def test_a_crash_leaves_its_traceback_in_the_folder_and_one_line(
         until(lambda: happened(diary, "setup") == happened(diary, "teardown"))
         (run / "rollouts.jsonl").unlink()
         shutil.rmtree(run)
-        run.mkdir()
-        (run / "rollouts.jsonl").symlink_to(run / "no such folder" / "rollouts.jsonl")
+        broken()
         with pytest.raises(FileNotFoundError):
             ors_train(*words, "--debug")
 
