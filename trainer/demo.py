@@ -53,7 +53,13 @@ def parser() -> Flags:
     flags.add_argument(
         "--eval_rollouts", type=int, default=4, help="sampled rollouts of each held-out task (default 4)"
     )
-    flags.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    flags.add_argument(
+        "--resume",
+        nargs="?",
+        const="auto",
+        metavar="CHECKPOINT",
+        help="go on with the run in the folder: from its last checkpoint (auto, or nothing), or from this one",
+    )
     return flags
 
 
@@ -63,8 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     for key in ("steps", "eval_rollouts"):
         if getattr(flags, key) < 1:
             raise ConfigurationError(f"--{key} is at least 1, not {getattr(flags, key)}")
-    if flags.output_dir.exists():
-        RunFolder(flags.output_dir).check_alone()
+    _check_folder(flags.output_dir, flags.resume)
     from trainer.callbacks import console
 
     screen = console()
@@ -77,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         from trainer.train import run
 
         torch.set_num_threads(1)  # two are slower than one for a model this small
-        if not flags.resume and (earlier := rotate(flags.output_dir)) is not None:
+        if flags.resume is None and (earlier := rotate(flags.output_dir)) is not None:
             screen.print(f"the earlier run is now in {earlier}")
         echo = EnvironmentConfig(url=url, env_name="echo", eval_split="test", unfinished_reward=0.0)
         given = {
@@ -87,9 +92,18 @@ def main(arguments: Sequence[str]) -> int:
             "max_steps": flags.steps,
             "model_name_or_path": flags.model,
             "eval_rollouts": flags.eval_rollouts,
-            "resume": "auto" if flags.resume else None,
+            "resume": flags.resume,
         }
         return run(load([], given, entries=[echo]), screen)
+
+
+def _check_folder(path: Path, resume: str | None) -> None:
+    """Raises ConfigurationError for a folder of other things than a run, or of no run that could go on."""
+    earlier = RunFolder(path) if path.exists() else None
+    if earlier is not None:
+        earlier.check_alone()
+    if resume == "auto" and (earlier is None or not earlier.holds_a_run()):
+        raise ConfigurationError(f"{path} holds no run to go on with: leave --resume out to start one")
 
 
 @contextmanager

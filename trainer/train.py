@@ -59,6 +59,8 @@ def run(config: Config, console: Console) -> int:
             if checkpoint is not None and _nothing_left(config, folder):
                 say(f"{folder.path} is finished: there is nothing to go on with")
                 return 0
+            if config.run.resume is not None:
+                say(_beginning(checkpoint))
             found = environments(config)
             trainer = build(config, found, folder.rollouts, say)
             say(f"environments: {describe(found.facts)}")
@@ -158,6 +160,13 @@ def _checkpoint(config: Config, folder: RunFolder) -> Path | None:
     return path
 
 
+def _beginning(checkpoint: Path | None) -> str:
+    """Where a run that was to go on begins, in words."""
+    if checkpoint is None:
+        return "no checkpoint to go on from: from the start"
+    return f"going on from step {checkpoint_step(checkpoint)} ({checkpoint})"
+
+
 def _nothing_left(config: Config, folder: RunFolder) -> bool:
     """Whether a finished run is asked for no more steps than it has taken."""
     record = folder.recorded()
@@ -192,11 +201,7 @@ def _train(
 ) -> End:
     """Evaluate, train, evaluate."""
     if config.run.resume is not None:
-        step = 0 if checkpoint is None else checkpoint_step(checkpoint) or 0
-        say(
-            f"going on from step {step} ({checkpoint})" if checkpoint else "no checkpoint to go on from: from the start"
-        )
-        folder.go_back_to(step)
+        folder.go_back_to(0 if checkpoint is None else checkpoint_step(checkpoint) or 0)
     if checkpoint is None and "before" not in folder.evaluations():
         _evaluate(config, trainer, found, folder, "before", say)
     start = time.monotonic()

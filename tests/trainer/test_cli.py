@@ -103,6 +103,19 @@ def test_the_demo_refuses_a_folder_of_other_things_before_anything_starts(ors_tr
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 
+@pytest.mark.parametrize("words", [("--resume",), ("--resume", "auto")])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_demo_is_not_resumed_where_there_is_no_run(
+    ors_train: Command, tmp_path: Path, words: tuple[str, ...], there: bool
+) -> None:
+    run = tmp_path / "demo"
+    if there:
+        (run / "lost+found").mkdir(parents=True)
+    said = one_line(ors_train("demo", "--output_dir", run, *words))
+    assert said == f"ors-train demo: {run} holds no run to go on with: leave --resume out to start one"
+    assert [path.name for path in tmp_path.rglob("*")] == (["demo", "lost+found"] if there else [])
+
+
 def test_ctrl_c_before_anything_has_begun_ends_with_130(ors_train: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(name: str) -> Any:
         raise KeyboardInterrupt

@@ -20,7 +20,7 @@ from tests.trainer.conftest import until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def test_the_demo_learns_and_leaves_everything(starter_cache: Path, tmp_path: Path) -> None:
+def test_the_demo_learns_goes_on_as_it_says_and_leaves_everything(starter_cache: Path, tmp_path: Path) -> None:
     run = tmp_path / "demo"
     words = ("demo", "--steps", 12, "--eval_rollouts", 1, "--output_dir", run)
     # Variables that would send a careless demo elsewhere.
@@ -30,9 +30,17 @@ def test_the_demo_learns_and_leaves_everything(starter_cache: Path, tmp_path: Pa
         "http_proxy": "http://127.0.0.1:1",
     }
     process = started(words, env)
+    until(lambda: process.poll() is not None or bool(rows(run / "metrics.jsonl")), 300)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 130, err
+    hint = re.search(r"stopped by a signal after step (\d+); (.+) goes on", err)
+    assert hint is not None, err
+    process = started((*words, *hint[2].split()), env)
     out, err = process.communicate(timeout=500)
     assert process.returncode == 0, err
     assert out == ""
+    assert f"going on from step {hint[1]} ({run / 'checkpoint-'}{hint[1]})" in err
     names = {path.name for path in run.iterdir()}
     assert names >= {"run.json", "metrics.jsonl", "rollouts.jsonl", "eval.json", "config.yaml", "model", "report.html"}
     told = record(run)
