@@ -18,6 +18,7 @@ from typing import Any
 from trainer.flags import Flags
 from trainer.ors.errors import ConfigurationError
 from trainer.run import RunFolder, rotate
+from trainer.values import check_bounds
 
 START_SECONDS = 60.0
 
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     for key in ("steps", "eval_rollouts"):
         if getattr(flags, key) < 1:
             raise ConfigurationError(f"--{key} is at least 1, not {getattr(flags, key)}")
+    check_bounds("seed", flags.seed, "--seed")
     _check_folder(flags.output_dir, flags.resume)
     from trainer.callbacks import console
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.arguments import NOT_A_FLAG, OF_AN_ENTRY
 from trainer.flags import Flags
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure
+from trainer.values import check_bounds
 
 if TYPE_CHECKING:
     from trainer.config import Config
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str]) -> int:
             raise ConfigurationError(f"--{key} is at least 1, not {value}")
     for key in ("json", "rollouts_file"):
         _check_writable(f"--{key}", getattr(flags, key))
+    check_bounds("seed", flags.seed, "--seed")
     from trainer.callbacks import console, evaluation_progress
     from trainer.environments import environments
     from trainer.evaluate import evaluate, summary

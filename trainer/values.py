@@ -8,6 +8,8 @@ from typing import Any
 
 from trainer.ors.errors import ConfigurationError
 
+SEEDS = 2**32  # that numpy takes
+
 _BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
     "max_steps": (lambda value: value == -1 or value >= 1, "at least 1, or -1 where num_train_epochs says how many"),
     "num_train_epochs": (lambda value: value > 0, "above 0"),
@@ -16,6 +18,7 @@ _BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
     "gradient_accumulation_steps": (lambda value: value >= 1, "at least 1"),
     "learning_rate": (lambda value: value >= 0, "at least 0"),
     "temperature": (lambda value: value > 0, "above 0"),
+    "seed": (lambda value: 0 <= value < SEEDS, f"between 0 and {SEEDS - 1}"),
 }
 """What TRL or torch would find out about when the run has begun, or never."""
 
@@ -50,9 +53,8 @@ def check_sizes(arguments: Mapping[str, Any], processes: int) -> None:
         arguments: What the file and the flags say, before TRL makes its own of it.
         processes: Of the run, each of which has a batch of its own.
     """
-    for key, (fits, words) in _BOUNDS.items():
-        if not fits(arguments[key]):
-            raise ConfigurationError(f"{key} is {words}, not {arguments[key]}")
+    for key in _BOUNDS:
+        check_bounds(key, arguments[key])
     for key in ("generation_batch_size", "steps_per_generation", "num_generations_eval"):
         if arguments[key] is not None and arguments[key] < 1:
             raise ConfigurationError(f"{key} is at least 1, not {arguments[key]}")
@@ -85,6 +87,13 @@ def _check_multiple(factors: Mapping[str, int], of: Mapping[str, int]) -> None:
 def _product(factors: Mapping[str, int]) -> str:
     first, *others = factors
     return " x ".join(f"{key} ({factors[key]})" for key in (first, *(key for key in others if factors[key] != 1)))
+
+
+def check_bounds(key: str, value: float, flag: str = "") -> None:
+    """Raises ConfigurationError for a number that cannot be the key's; `flag` is what people call it, if not so."""
+    fits, words = _BOUNDS[key]
+    if not fits(value):
+        raise ConfigurationError(f"{flag or key} is {words}, not {value}")
 
 
 def check_not_null(key: str, value: Any, hint: object, where: str) -> None:

@@ -80,6 +80,8 @@ def test_a_wrong_flag_takes_one_line_and_status_2(ors_train: Command, words: tup
     [
         (("demo", "--steps", "0"), "--steps is at least 1, not 0"),
         (("demo", "--eval_rollouts", "-1"), "--eval_rollouts is at least 1, not -1"),
+        (("demo", "--seed", "-1"), "--seed is between 0 and 4294967295, not -1"),
+        (("eval", "--model", "m", "--url", "http://h", "--seed", "-1"), "--seed is between 0 and 4294967295, not -1"),
         (("eval", "--model", "m", "--url", "http://h", "--rollouts", "0"), "--rollouts is at least 1, not 0"),
         (("eval", "--model", "m", "--url", "http://h", "--batch", "0"), "--batch is at least 1, not 0"),
         (("eval", "--model", "m", "--url", "http://h", "--num_tasks", "0"), "--num_tasks is at least 1, not 0"),

@@ -114,6 +114,8 @@ def test_a_flag_is_never_guessed_from_its_beginning() -> None:
         ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps is at least 1, not 0"),
         ({"learning_rate": -1}, "learning_rate is at least 0, not -1.0"),
         ({"temperature": 0}, "temperature is above 0, not 0.0"),
+        ({"seed": -1}, "seed is between 0 and 4294967295, not -1"),
+        ({"seed": 2**32}, "seed is between 0 and 4294967295, not 4294967296"),
         ({"epsilon": float("nan")}, "epsilon is nan, which is no number"),
         ({"reward_weights": [float("nan")]}, "reward_weights is nan, which is no number"),
         ({"success_at": float("nan")}, "success_at is a number, not nan"),
