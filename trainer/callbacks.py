@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 import sys
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers import TrainerCallback
 
-from trainer.ors import loop
+from trainer.ors import loop, patience
 from trainer.report_text import readable
 from trainer.run import RunFolder
 
@@ -159,13 +160,16 @@ class Stopper(TrainerCallback):  # type: ignore[misc]
         self._say = say
         self._training = False
         self._kept: dict[int, Any] = {}
+        self._waits = _Says(say)
 
     def __enter__(self) -> Stopper:
+        patience.logger.addHandler(self._waits)
         for number in (signal.SIGINT, signal.SIGTERM):
             self._kept[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *error: object) -> None:
+        patience.logger.removeHandler(self._waits)
         for number, handler in self._kept.items():
             signal.signal(number, handler)
 
@@ -219,6 +223,17 @@ class Stopper(TrainerCallback):  # type: ignore[misc]
                     return
         finally:
             trying.cancel()
+
+
+class _Says(logging.Handler):
+    """Shows what is logged as the run shows things, so that it does not break the bar."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say(record.getMessage())
 
 
 def _anywhere(flag: bool) -> bool:

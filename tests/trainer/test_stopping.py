@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import threading
@@ -172,6 +173,31 @@ def test_an_environment_that_hangs_holds_up_neither_a_signal_nor_the_end_of_the_
         assert control.should_save and control.should_training_stop
         assert (stopper.signal, stopper.outage is None) == ((signal.SIGTERM, True) if told else (None, False))
         assert "waiting for it" in said[0]
+
+
+def test_sessions_that_cannot_be_opened_are_told_of_once_until_they_can() -> None:
+    told = threading.Event()
+
+    async def create_session(request: Request, reply: Reply) -> None:
+        if told.is_set():
+            await reply.stream(("task_id", f"sid-{next(numbers)}"), ("end", ""))
+        else:
+            await reply.json({"detail": "no room today"}, 503)
+
+    def say(line: str) -> None:
+        said.append(line)
+        told.set()
+
+    said: list[str] = []
+    numbers = itertools.count()
+    with scripted(Protocol(create_session=create_session)) as server, Stopper(600, say):
+        endpoint = Endpoint(server.url, open_timeout=60)
+        for future in [loop.open_session(endpoint, "train", 0) for _ in range(3)]:
+            future.result(60)
+    assert len(said) == 2
+    assert "503" in said[0] and "no room today" in said[0] and server.url in said[0]
+    assert said[0].startswith("no session can be opened: ") and said[0].endswith("; trying again")
+    assert said[1].startswith("sessions can be opened again, after: ")
 
 
 class Outage:

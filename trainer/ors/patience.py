@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import time
@@ -14,10 +15,12 @@ from trainer.ors.errors import EnvironmentFailure
 from trainer.ors.http import HTTPStatus
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 ATTEMPTS = 3  # where the environment answers, but with an error of its own
 BACKOFF = (0.5, 5.0)  # seconds before the first repetition, and at most
 SHORTEST = 0.2  # seconds that must be left for another attempt
+SILENT = 3.0  # seconds for which it is tried again without a word
 
 
 @dataclass
@@ -30,9 +33,20 @@ class Health:
         None  # to try again with: the last that could be opened, else the first that could not
     )
     _up_at: float = -math.inf  # monotonic
+    _trouble: str | None = None  # what was told of attempts that fail, until one succeeds
+
+    def troubled(self, error: str, start: float) -> None:
+        """An attempt has failed, of those since `start` (monotonic), and there will be another. It is told once, not
+        for each session that waits."""
+        if self._trouble is None and time.monotonic() - max(start, self._up_at) >= SILENT:
+            self._trouble = error
+            logger.warning("no session can be opened: %s; trying again", error)
 
     def succeeded(self, task: tuple[str, int] | None) -> None:
         """A session was opened."""
+        if self._trouble is not None:
+            logger.warning("sessions can be opened again, after: %s", self._trouble)
+            self._trouble = None
         self.down_since, self.last_error, self.task, self._up_at = None, "", task, time.monotonic()
 
     def failed(self, error: str, start: float, task: tuple[str, int] | None) -> None:
@@ -82,6 +96,7 @@ async def patiently(
             if away or _hopeless(failure, attempts) or max(delay, SHORTEST) > left:
                 health.failed(str(failure), began, task)
                 raise
+            health.troubled(str(failure), began)
             await asyncio.sleep(delay)
         else:
             health.succeeded(task)
