@@ -18,7 +18,7 @@ _RECIPE = "Dockerfile.env"
 _UNTITLED = "# {}\n"
 _PACKAGES = ("pyproject.toml", "constraints.txt")
 # Of envs/ itself: what serves. Whatever else is there is another environment, or does not belong there.
-_SERVING = ("__init__.py", "card.py", "catalog.py", "cli.py", "listing.py", "serving.py")
+_SERVING = ("__init__.py", "card.py", "catalog.py", "cli.py", "listing.py", "output.py", "serving.py")
 
 
 class SpaceError(Exception):

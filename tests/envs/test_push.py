@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import httpx
 import pytest
 import yaml
 
+from envs import space
 from tests import forked
 from tests.envs.conftest import Checkout
 from tests.envs.hub import STAGES, TOKEN
-from tests.servers import ROOT, serve_script, variables
+from tests.servers import ROOT, free_port, running, serve_script, variables
 
 HERE = Path(__file__).parent
 KEY = "space-key-71aa"
@@ -28,6 +30,7 @@ NEEDED = {
     "envs/__init__.py",
     "envs/cli.py",
     "envs/catalog.py",
+    "envs/output.py",
     "envs/card.py",
     "envs/listing.py",
     "envs/serving.py",
@@ -156,6 +159,14 @@ def test_only_what_the_image_needs_is_sent(pusher: Pusher) -> None:
     assert "left out of echo, caches and copies: __pycache__/, app.py~, cache/, venv/" in told
     assert "left out of echo, links, which may lead elsewhere: outside" in told
     assert "left out of echo, tests that nothing imports: test_echo.py, test_extra.py" in told
+
+
+def test_a_space_serves_with_nothing_but_its_own_files(tmp_path: Path) -> None:
+    space.lay_out("echo", tmp_path)
+    port = free_port()
+    command = [sys.executable, "-m", "envs.cli", "serve", "echo", "--port", str(port)]
+    with running(command, port, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path) as url:
+        assert httpx.get(f"{url}/list_environments").json() == ["echo"]
 
 
 def test_where_git_knows_the_environment_it_says_what_goes(pusher: Pusher, tmp_path: Path) -> None:
