@@ -42,7 +42,7 @@ test: lint
 	$(BIN)/pytest -m docker $(PYTEST) || [ $$? -eq 5 ]
 
 test-fast: $(BIN)/.dev
-	$(BIN)/pytest -m "not slow and not docker and not browser" $(PYTEST)
+	$(BIN)/pytest -m "not slow and not docker and not browser" -n $(WORKERS) --dist loadfile $(PYTEST)
 
 bench: $(BIN)/.dev
 	$(BIN)/python -m benchmarks

@@ -27,6 +27,8 @@ from envs.check.survey import Survey
 from tests.envs.faults import FAULTS, MALFORMED
 from tests.servers import ROOT, free_port, serve, serve_script, variables
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 KEY = "test-key-3f1c"
 # The broken server sends comments every 0.3 s, so that a tool of 1.5 s shows whether they come.

@@ -12,6 +12,8 @@ import pytest
 from envs.check.rules import RULES
 from tests.servers import serve, serve_script, variables
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 

@@ -20,6 +20,8 @@ from tests.envs.conftest import Checkout
 from tests.envs.hub import STAGES, TOKEN
 from tests.servers import ROOT, free_port, running, serve_script, variables
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 KEY = "space-key-71aa"
 NEEDED = {

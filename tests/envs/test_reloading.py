@@ -19,6 +19,8 @@ import pytest
 from tests.envs.trial import until
 from tests.servers import ROOT, variables
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 60
 CODE = '''
 from openreward.environments import Environment, Split, TextBlock, ToolOutput, tool

@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.envs.trial import TrialServer, score, tool_call, trial_server, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TrialServer]:

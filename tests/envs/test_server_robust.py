@@ -13,6 +13,8 @@ import pytest
 
 from tests.envs.trial import TrialServer, score, tool_call, trial_server, until
 
+pytestmark = pytest.mark.slow
+
 JSON = {"content-type": "application/json"}
 
 

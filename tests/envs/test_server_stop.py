@@ -12,6 +12,8 @@ import pytest
 
 from tests.envs.trial import TrialServer, score, tool_call, trial_server, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:

@@ -17,6 +17,8 @@ from tests.servers import serve_script
 from tests.trainer.playing import SERVER, Play
 from trainer import OpenRewardSpec
 
+pytestmark = pytest.mark.slow
+
 SPAWN = multiprocessing.get_context("spawn")
 PATIENCE = 120.0
 

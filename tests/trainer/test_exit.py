@@ -16,6 +16,8 @@ from tests.servers import ROOT, serve_script, variables
 from tests.trainer.conftest import WORKSHOP, record, until
 from tests.trainer.leaving import SESSIONS
 
+pytestmark = pytest.mark.slow
+
 PLAIN, DEV = (), ("-X", "dev")
 
 

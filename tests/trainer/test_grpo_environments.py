@@ -20,6 +20,8 @@ from trainer import Mixture, callbacks
 from trainer.evaluate import evaluate
 from trainer.ors.errors import ConfigurationError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[list[Play]]:

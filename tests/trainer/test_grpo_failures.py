@@ -16,6 +16,8 @@ from tests.servers import serve_script
 from tests.trainer.playing import SERVER, Play, logged, rollouts_of, train, trainer
 from trainer import EnvGRPOTrainer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Play]:

@@ -22,6 +22,8 @@ from trainer.ors.errors import EnvironmentFailure, ToolRefused
 from trainer.ors.outcomes import Outcome
 from trainer.ors.sessions import Session
 
+pytestmark = pytest.mark.slow
+
 
 def open_one(endpoint: Endpoint, index: int = 0, split: str = "train") -> Session:
     return loop.open_session(endpoint, split, index).result(60)

@@ -15,6 +15,8 @@ import pytest
 from tests.trainer.lessons import BRIEF, ECHO
 from trainer.starter import starter
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -24,6 +24,8 @@ from trainer.ors import loop
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:

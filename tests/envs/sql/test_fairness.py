@@ -20,6 +20,8 @@ from envs.sql.tasks import task
 from tests.envs.sql.databases import only_right_where_it_is_seen
 from tests.episode import Episode
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"
 STOPPED = f"Error: the query took longer than {QUERY_SECONDS:g} s and was stopped"
 BUSY = "Error: the query takes longer than 0.05 s, and too many such queries run; make it quicker, or try again"
