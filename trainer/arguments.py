@@ -175,8 +175,10 @@ def _said_of(place: str | None) -> Iterator[None]:
 
 
 def check_key(key: str, known: Collection[str], where: str) -> None:
-    """Raises ConfigurationError for a key that is not known, with the one that was probably meant."""
+    """Raises ConfigurationError for a key that is not known, with where it belongs or what was probably meant."""
     if key not in known:
+        if key in OF_AN_ENTRY:
+            raise ConfigurationError(f"{where}: {key} is {NOT_A_FLAG}")
         near = difflib.get_close_matches(key, sorted(known), 1)
         raise ConfigurationError(f"{where}: unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,14 +16,7 @@ import yaml
 from trl import GRPOConfig, ModelConfig, TrlParser
 
 from trainer import variables
-from trainer.arguments import (
-    NOT_A_FLAG,
-    OF_AN_ENTRY,
-    OF_ONE_ENVIRONMENT,
-    EnvironmentConfig,
-    RunArguments,
-    check_key,
-)
+from trainer.arguments import OF_ONE_ENVIRONMENT, EnvironmentConfig, RunArguments, check_key
 from trainer.ors.errors import ConfigurationError
 from trainer.values import check_evaluated, check_not_null, check_sizes, check_values
 
@@ -100,7 +93,7 @@ def load(
     parser = _parser()
     actions = {action.dest: action for action in reversed(parser._actions) if action.dest != "help"}
     for key in file:
-        _check_key(key, [*actions, "environments"], str(path))
+        check_key(key, [*actions, "environments"], str(path))
     machine = {} if torch.cuda.is_available() else CPU_DEFAULTS
     for key, value in file.items():
         check_not_null(key, value, _HINTS[key], str(path))
@@ -120,7 +113,7 @@ def load(
     for word in unknown:
         if not word.startswith("--"):
             raise ConfigurationError(f"the command line: {word!r} belongs to no flag")
-        _check_key(word.removeprefix("--").partition("=")[0].replace("-", "_"), actions, "the command line")
+        check_key(word.removeprefix("--").partition("=")[0].replace("-", "_"), actions, "the command line")
     if not model.model_name_or_path:
         raise ConfigurationError(
             "no model: give --model_name_or_path (a folder, a hub name, or starter for the demo's)"
@@ -140,12 +133,6 @@ def load(
     given = {**(defaults or {}), **file, **flags, **own}
     given = {key: value for key, value in given.items() if key not in _NOT_KEPT}
     return Config(run, grpo, model, environments, {**given, "environments": [e.kept() for e in environments]})
-
-
-def _check_key(key: str, known: Collection[str], where: str) -> None:
-    if key in OF_AN_ENTRY and key not in known:
-        raise ConfigurationError(f"{where}: {key} is {NOT_A_FLAG}")
-    check_key(key, known, where)
 
 
 def _environments(entries: Any, run: RunArguments, given: Mapping[str, Any], where: str) -> list[EnvironmentConfig]:
