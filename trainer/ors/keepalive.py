@@ -107,7 +107,7 @@ class Keepalive:
             while data := await asyncio.get_running_loop().sock_recv(own, 4096):
                 *sids, rest = (rest + data).split(b"\n")
                 for sid in sids:
-                    _, lost = self._kept.pop(sid.decode(), (b"", _nothing))
+                    _, lost = self._kept.get(sid.decode(), (b"", _nothing))
                     lost()
         async with self._lock:  # to close a socket that is being written to would leave the writer waiting for ever
             self._end()
