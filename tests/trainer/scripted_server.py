@@ -117,14 +117,16 @@ class ScriptedServer:
         """End every connection and stop listening."""
 
         async def close() -> None:
-            self._server.close()
+            # The listener first lets go of what it is accepting: asyncio loses the socket of a connection whose server
+            # closes at that moment, and one whose accepting is cancelled. Such a one is served, and ends as such.
+            for listener in self._server.sockets:
+                self._loop.remove_reader(listener)
             self._closing = True
-            # A connection that is just being accepted is not cancelled, or nobody would close its socket: it becomes
-            # one that is served, and ends as such.
             while others := asyncio.all_tasks() - {asyncio.current_task()}:
                 for task in others & self._serving:
                     task.cancel()
                 await asyncio.wait(others)
+            self._server.close()
 
         asyncio.run_coroutine_threadsafe(close(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
