@@ -117,9 +117,8 @@ def run(name: str, repo: str, *, private: bool, with_key: bool, wait: float) -> 
     with tempfile.TemporaryDirectory() as folder, _explained(push):
         left_out = space.lay_out(name, Path(folder))
         _tell_left_out(name, left_out)
-        commit = _upload(api, push, Path(folder))
-        # It may have been so before, or new Spaces of its owner are.
-        push = replace(push, private=bool(api.space_info(push.repo).private))
+        commit, private = _upload(api, push, Path(folder))
+    push = replace(push, private=private)
     host = _await_running(api, push, commit)
     _await_health(push, host)
     _tell_lines(push, host)
@@ -138,8 +137,11 @@ def _keys() -> tuple[str, ...]:
     return keys
 
 
-def _upload(api: HfApi, push: Push, folder: Path) -> str:
-    """Create or update the Space and return the commit that is to run."""
+def _upload(api: HfApi, push: Push, folder: Path) -> tuple[str, bool]:
+    """Create or update the Space and return the commit that is to run and whether the Space is private.
+
+    It may be so without --private: from before, or because new Spaces of its owner are.
+    """
     api.create_repo(push.repo, repo_type="space", space_sdk="docker", private=push.private or None, exist_ok=True)
     there = api.space_info(push.repo)
     files = {file.rfilename for file in there.siblings or ()}
@@ -158,7 +160,7 @@ def _upload(api: HfApi, push: Push, folder: Path) -> str:
         delete_patterns="*",
     )
     print(f"sent to {api.endpoint}/spaces/{push.repo}; waiting for the build")
-    return commit.oid
+    return commit.oid, push.private or bool(there.private)
 
 
 def _await_running(api: HfApi, push: Push, commit: str) -> str:

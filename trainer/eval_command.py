@@ -79,19 +79,26 @@ def main(arguments: Sequence[str]) -> int:
                 seed=flags.seed,
                 progress=evaluation_progress(screen.print),
             )
-            print(f"{flags.model} on {result['split']}: {summary(result)}", flush=True)
+            try:  # what cannot be shown is still written, and the other way round
+                print(f"{flags.model} on {result['split']}: {summary(result)}", flush=True)
+            finally:
+                _write(flags.json, result)
             loop.probe().result()  # the last batch may have been of broken tasks alone, and the environment be there
             away = loop.outages()
         finally:
             loop.close_all()
-    if flags.json is not None:
-        try:
-            flags.json.write_text(json.dumps(result, indent=1) + "\n")
-        except OSError as error:
-            raise ConfigurationError(f"--json {flags.json} could not be written: {error.strerror}") from error
     if away:
         raise EnvironmentFailure("unreachable", f"the evaluation is not whole: {away[0].last_error}")
     return 0
+
+
+def _write(path: Path | None, result: object) -> None:
+    if path is None:
+        return
+    try:
+        path.write_text(json.dumps(result, indent=1) + "\n")
+    except OSError as error:
+        raise ConfigurationError(f"--json {path} could not be written: {error.strerror}") from error
 
 
 def _config(flags: Any, scratch: str) -> Config:

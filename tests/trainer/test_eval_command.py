@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.servers import free_port
+from tests.servers import ROOT, free_port, variables
 from tests.trainer.commands import Command, happened, one_line, rows, written
 from tests.trainer.conftest import until
 from tests.trainer.scripted_server import Protocol, Reply, Request, scripted
@@ -146,3 +148,14 @@ def test_a_result_that_cannot_be_written_in_the_end_has_been_shown(
     assert said.status == 1
     assert said.out.startswith(f"{tiny_model} on test: success ")
     assert said.err == "ors-train eval: --json /dev/full could not be written: No space left on device\n"
+
+
+def test_a_result_that_cannot_be_shown_is_written(gym: str, tiny_model: Path, tmp_path: Path) -> None:
+    result = tmp_path / "eval.json"
+    words = ["--url", gym, "--env_name", "gym", "--num_tasks", "1", "--json", str(result), "--rollouts", "1", *QUICK]
+    line = [sys.executable, "-m", "trainer.cli", "eval", "--model", str(tiny_model), *map(str, words)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(line, cwd=ROOT, env=variables(0), stdout=full, stderr=subprocess.PIPE, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.decode().endswith("standard output cannot be written: No space left on device\n")
+    assert json.loads(result.read_text())["rollouts_per_task"] == 1

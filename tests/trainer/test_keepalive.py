@@ -12,8 +12,8 @@ import pytest
 
 from tests.servers import ROOT, serve_script, variables
 from tests.trainer.conftest import WORKSHOP, record, until
+from tests.trainer.one_session import call_one, hold_the_gil, open_one
 from tests.trainer.scripted_server import Protocol, Reply, Request, ScriptedServer, scripted
-from tests.trainer.test_sessions import call_one, hold_the_gil, open_one
 from trainer.ors import keepalive, loop
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure

@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.servers import free_port, running
 from tests.trainer.conftest import WORKSHOP, record, until
+from tests.trainer.one_session import call_one, failure_of, hold_the_gil, open_one
 from tests.trainer.scripted_server import Protocol, Reply, Request, ScriptedServer, scripted
 from trainer.ors import loop
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ToolRefused
 from trainer.ors.outcomes import Outcome
-from trainer.ors.sessions import Session
 
 pytestmark = pytest.mark.slow
-
-
-def open_one(endpoint: Endpoint, index: int = 0, split: str = "train") -> Session:
-    return loop.open_session(endpoint, split, index).result(60)
-
-
-def call_one(endpoint: Endpoint, session: Session, tool: str, **arguments: Any) -> Any:
-    return loop.call_tools(endpoint, session, [(tool, arguments)]).result(60)[0][0]
-
-
-def hold_the_gil(seconds: float) -> None:
-    """What a long generation does at its worst: no other thread of the process runs meanwhile."""
-    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
-
-
-def failure_of(ask: Callable[[], Any]) -> EnvironmentFailure:
-    with pytest.raises(EnvironmentFailure) as caught:
-        ask()
-    return caught.value
 
 
 # ── opening ────────────────────────────────────────────────────────
