@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 WORKERS ?= auto
+RERUNS ?= 3
 BIN := $(VENV)/bin
 # Where pip finds wheels in a folder, image builds are handed the same folder.
 export WHEELS ?= $(firstword $(wildcard $(PIP_FIND_LINKS)))
@@ -35,11 +36,13 @@ lint: $(BIN)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Most tests wait for processes, so several run at a time; those with containers share images and run one by one. No test
-# of a kind is no failure (pytest's 5): PYTEST may name a few.
+# Most tests wait for processes, so several run at a time; those with containers share images and run one by one. A
+# machine that others use may stall for seconds: a few tests of a run get a second try, told with what their first one
+# met; RERUNS=0 allows none. No test of a kind is no failure (pytest's 5): PYTEST may name a few.
+AGAIN := --reruns 1 --max-suite-reruns $(RERUNS) --rerun-show-tracebacks
 test: lint
-	$(BIN)/pytest -m "not docker" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST) || [ $$? -eq 5 ]
-	$(BIN)/pytest -m docker $(PYTEST) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m "not docker" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(AGAIN) $(PYTEST) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m docker $(AGAIN) $(PYTEST) || [ $$? -eq 5 ]
 
 test-fast: $(BIN)/.dev
 	$(BIN)/pytest -m "not slow and not docker and not browser" -n $(WORKERS) --dist loadfile $(PYTEST)
