@@ -110,7 +110,7 @@ class ScriptedServer:
                 writer.close()
                 await writer.wait_closed()
         writer.transport.abort()  # what a client does not read would keep its socket open for ever
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, asyncio.CancelledError):
             await writer.wait_closed()
 
     def close(self) -> None:

@@ -110,6 +110,23 @@ def test_a_session_that_a_ping_does_not_find_is_gone() -> None:
         assert (server.count("/shop/call"), pings(server, session)) == (0, 1)
 
 
+def test_a_process_that_pings_and_stands_still_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keepalive, "SHORT_LIFE", 0.0)
+    protocol = Protocol()
+    with scripted(protocol) as server:
+        endpoint = Endpoint(server.url, open_timeout=60.0, keepalive=0.5, headers=(("X-Long", "x" * 8000),))
+        first = open_one(endpoint)
+        stopped = pinger()
+        os.kill(stopped.pid, signal.SIGSTOP)
+        openings = [loop.open_session(endpoint, "train", 0) for _ in range(100)]  # more than a socket holds unread
+        last = [opening.result(60) for opening in openings][-1]
+        before = pings(server, first)
+        until(lambda: pings(server, first) > before and pings(server, last) > 0)
+        assert pinger() is not stopped
+        loop.close_all()
+        assert sorted(protocol.deleted) == sorted(protocol.sessions)
+
+
 def test_the_process_that_pings_is_replaced_where_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepalive, "SHORT_LIFE", 0.0)
     with scripted(Protocol()) as server:

@@ -7,6 +7,8 @@ import json
 import sys
 import threading
 import time
+from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from tests.trainer.conftest import WORKSHOP, record, until
 from tests.trainer.one_session import call_one, failure_of, hold_the_gil, open_one
 from tests.trainer.scripted_server import Protocol, Reply, Request, ScriptedServer, scripted
 from trainer.ors import loop
+from trainer.ors.discovery import read_tasks
 from trainer.ors.endpoint import Endpoint
 from trainer.ors.errors import EnvironmentFailure, ToolRefused
 from trainer.ors.outcomes import Outcome
@@ -45,6 +48,29 @@ def test_max_concurrency_bounds_what_the_server_sees(workshop: str) -> None:
     assert all(isinstance(call.result(60)[0][0], Outcome) for call in calls)
     most = record(workshop)["most"]
     assert (most["setups"], most["waits"]) == (3, 3)
+
+
+def test_max_concurrency_bounds_the_reading_of_tasks_and_the_closing_too() -> None:
+    now, most = Counter[str](), Counter[str]()
+
+    class Slow(Protocol):
+        async def __call__(self, request: Request, reply: Reply) -> None:
+            now[request.path] += 1
+            most[request.path] = max(most[request.path], now[request.path])
+            await asyncio.sleep(0.02)
+            await super().__call__(request, reply)
+            now[request.path] -= 1
+
+    protocol = Slow()
+    protocol.tasks["train"] = [{"n": number} for number in range(40)]
+    with scripted(protocol) as server:
+        endpoint = Endpoint(server.url, max_concurrency=3)
+        assert len(loop.on_connection(endpoint, partial(read_tasks, split="train", indices=range(0, 40, 2)))) == 20
+        sessions = [open_one(endpoint) for _ in range(12)]
+        for session in sessions:
+            loop.close_session(endpoint, session)
+        until(lambda: len(protocol.deleted) == 12)
+        assert (most["/shop/task"], most["/delete"]) == (3, 3)
 
 
 def test_waiting_for_a_free_place_does_not_count_as_opening_or_calling(workshop: str) -> None:

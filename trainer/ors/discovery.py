@@ -132,7 +132,7 @@ async def read_tasks(
             return [(index, tasks[index]) for index in wanted]
         wanted = _wanted(connection, split, total, count, indices)
         ranges = _ranges(wanted)
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(min(AT_ONCE, connection.endpoint.max_concurrency or AT_ONCE))
 
         async def page(start: int, stop: int) -> list[dict[str, Any]]:
             async with limit:

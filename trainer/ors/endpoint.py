@@ -28,7 +28,8 @@ class Endpoint:
             starting is waited for longer: `OPENREWARD_STARTING_RIDE_OUT_S`, 600 s by default, as in the SDK.
         call_timeout: Seconds in which a tool call must have come back.
         keepalive: Seconds between two pings of an open session, sent whatever the process does meanwhile.
-        max_concurrency: Requests under way at once; None for no bound but the number of rollouts.
+        max_concurrency: Openings and calls under way at once, and as many closings; None for no bound but the number
+            of rollouts.
     """
 
     target: str

@@ -20,6 +20,7 @@ from contextlib import suppress
 logger = logging.getLogger(__name__)
 
 SHORT_LIFE = 5.0  # seconds: a process that ends before will not do better the next time
+STALLED = 2.0  # seconds that what it is told may wait to be read; sessions are opened and closed meanwhile
 
 
 class Keepalive:
@@ -97,9 +98,15 @@ class Keepalive:
         await self._tell(b"".join(line for line, _ in self._kept.values()))
 
     async def _tell(self, lines: bytes) -> None:
-        if self._socket is not None:
-            with suppress(OSError):  # the process has ended, which _listen sees
+        if self._socket is None or self._process is None:
+            return
+        try:
+            async with asyncio.timeout(STALLED):
                 await asyncio.get_running_loop().sock_sendall(self._socket, lines)
+        except TimeoutError:
+            self._process.kill()  # another one is told of all sessions
+        except OSError:
+            pass  # the process has ended, which _listen sees
 
     async def _listen(self, own: socket.socket, process: subprocess.Popen[bytes]) -> None:
         began, rest = time.monotonic(), b""

@@ -58,17 +58,19 @@ class Connection:
     sessions: dict[str, Session] = field(default_factory=dict)
     health: Health = field(default_factory=Health)
     finishing: set[asyncio.Task[Any]] = field(default_factory=set)  # see _finish; a loop holds its tasks but weakly
-    _slots: asyncio.Semaphore | None = None
+    _slots: AbstractAsyncContextManager[Any] = field(default_factory=nullcontext)
+    _closing: AbstractAsyncContextManager[Any] = field(default_factory=nullcontext)
 
     def __post_init__(self) -> None:
-        if self.endpoint.max_concurrency is not None:
-            self._slots = asyncio.Semaphore(self.endpoint.max_concurrency)
+        if (most := self.endpoint.max_concurrency) is not None:
+            # Apart, because openings may keep all of theirs while they wait for a session to be closed.
+            self._slots, self._closing = asyncio.Semaphore(most), asyncio.Semaphore(most)
 
     async def open(self, split: str, index: int, *, prompt: bool = True) -> Session:
         """A session on a task, its prompt read if that is wanted, which waits for the task's setup. Retried on a fresh
         session while that can help; raises EnvironmentFailure within `open_timeout`, sooner where the environment has
         been away before."""
-        async with self._slot():
+        async with self._slots:
             return await patiently(
                 lambda deadline: self._open_once(split, index, deadline, prompt),
                 self.health,
@@ -135,7 +137,7 @@ class Connection:
         except (ValueError, TypeError, RecursionError):
             raise ToolRefused("bad_arguments", "The arguments are not valid JSON.") from None
         try:
-            async with self._slot(), asyncio.timeout(self.endpoint.call_timeout):
+            async with self._slots, asyncio.timeout(self.endpoint.call_timeout):
                 body = {"name": tool, "input": dict(arguments)}
                 result = await self.wire.call(f"{self.prefix}/call", session.sid, body)
         except TimeoutError:
@@ -177,13 +179,14 @@ class Connection:
         if creating is not None:
             await asyncio.wait({creating})
         await self.keepalive.drop(sid)
+        async with self._closing:
+            await self._tear_down(sid)
+
+    async def _tear_down(self, sid: str) -> None:
         with suppress(EnvironmentFailure):
             await self.wire.request("POST", "/delete", sid=sid, repeatable=True, within=DELETING)
             if not self.endpoint.is_url:  # the catalog's hosts hold the id itself too; elsewhere it is nothing
                 await self.wire.request("POST", "/delete_session", sid=sid, repeatable=True, within=DELETING)
-
-    def _slot(self) -> AbstractAsyncContextManager[Any]:
-        return self._slots if self._slots is not None else nullcontext()
 
     def _lose(self, session: Session) -> str:
         session.gone = f"{self.wire.name}: the session is gone: the server was restarted, or closed it as idle"

@@ -57,7 +57,8 @@ class OpenRewardSpec:
         open_timeout: Seconds in which a session must be open, retries included.
         call_timeout: Seconds in which a tool call must have come back.
         keepalive: Seconds between two pings of an open session, sent whatever the process does meanwhile.
-        max_concurrency: Requests under way at once. None: as many as there are rollouts.
+        max_concurrency: Openings and calls under way at once, and as many closings. None: as many as there are
+            rollouts.
 
     Raises:
         ConfigurationError: (a ValueError) what was asked for cannot be done. On first use also where the server has no
