@@ -1,7 +1,7 @@
 """Worker processes that take turns at requests, each started when it is first needed and replaced when it is late.
 
-The time limit of a request is kept by `worker.py`, inside the process that runs it. Here a worker is ended when it is
-late all the same: SQLite checks its deadline between steps, and there are single steps that take long.
+What a request may take is kept by `worker.py`, inside the process that runs it, in processor time: what others run must
+not decide on what a query is worth. Here a worker is ended when it gets none for long.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import os
 import queue
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -21,27 +22,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from envs.sql.worker import LATE
+
 _START_SECONDS = 30.0
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Full(Exception):
-    """No worker became free in time."""
+    """Others kept a request from being answered in time: no worker became free, or it got no processor."""
 
 
 class Pool:
     """A number of workers that answer requests in the order of their arrival."""
 
-    def __init__(self, size: int, *, seconds: float, late: float, niceness: int = 0) -> None:
+    def __init__(self, size: int, *, seconds: float, wall: float, late: float, niceness: int = 0) -> None:
         """Prepare a pool; no process is started yet.
 
         Args:
             size: how many requests run at a time, each in a process of about 15 MB.
-            seconds: how long a request may run.
+            seconds: how much processor time a request may take.
+            wall: how many seconds may pass meanwhile.
             late: how many seconds after that its worker is ended.
             niceness: by how much the workers give way to other processes, 0 to 19.
         """
         self._seconds = seconds
+        self._wall = wall
         self._workers = [_Worker(late, niceness) for _ in range(size)]
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
         for worker in self._workers:
@@ -50,20 +55,24 @@ class Pool:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="sql")
         atexit.register(self.stop)
 
-    async def ask(self, request: dict[str, Any], *, wait: float = math.inf) -> dict[str, Any] | None:
-        """Return a worker's answer to a request, or None when the request ran out of its time.
+    async def ask(
+        self, request: dict[str, Any], *, wait: float = math.inf, wall: float | None = None
+    ) -> dict[str, Any] | None:
+        """Return a worker's answer to a request, or None when the request used up its processor time.
 
         Args:
-            request: the arguments of `worker.answer`, without `seconds`.
+            request: the arguments of `worker.answer`, without `seconds` and `wall`.
             wait: for how many seconds the request may wait for its turn. That it has waited longer is found out when
                 its turn comes, which is at most the time of one request later.
+            wall: how many seconds may pass from its turn on, where that is not the pool's own number.
 
         Raises:
-            Full: it has waited longer.
+            Full: it has waited longer, or that time passed before it had its processor time.
             RuntimeError, OSError: no worker could be started.
         """
+        limits = {"seconds": self._seconds, "wall": self._wall if wall is None else wall}
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._ask, request, time.monotonic() + wait)
+        return await loop.run_in_executor(self._threads, self._ask, {**request, **limits}, time.monotonic() + wait)
 
     def stop(self) -> None:
         """End the workers; a later request starts new ones."""
@@ -75,7 +84,7 @@ class Pool:
             raise Full
         worker = self._idle.get()
         try:
-            return worker.ask({**request, "seconds": self._seconds})
+            return worker.ask(request)
         finally:
             self._idle.put(worker)
 
@@ -94,26 +103,31 @@ class _Worker:
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
-            line = self._line(process.stdout.fileno(), time.monotonic() + request["seconds"] + self._late)
+            line = self._line(process.stdout.fileno(), time.monotonic() + request["wall"] + self._late)
             answer: dict[str, Any] | None = json.loads(line)
         except TimeoutError:
             self.stop()
-            return None
+            raise Full from None
         except (OSError, EOFError):
-            self.stop()
+            if self.stop() == -signal.SIGPROF:
+                return None
             return {"error": "the query brought the database down; write it another way"}
+        if answer == LATE:
+            raise Full
         return answer
 
-    def stop(self) -> None:
-        """End the process, if there is one, and wait for its end."""
+    def stop(self) -> int | None:
+        """End the process, if there is one, and return its status."""
         process, self._process = self._process, None
+        status = None
         if process:
             process.kill()
-            process.wait()
+            status = process.wait()
             assert process.stdin and process.stdout
             process.stdout.close()
             with suppress(BrokenPipeError):  # of a request that it did not read
                 process.stdin.close()
+        return status
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:

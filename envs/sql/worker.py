@@ -3,18 +3,20 @@
 Run as `python -m envs.sql.worker`. It says that it is ready, reads one request a line from standard input, answers one
 line on standard output, and ends when its input does. What a query may do is limited four times over: by SQLite's
 authorizer (reading only), by SQLite's own limits, by the time and heap limits of each query, and by what this process
-may do at all (no file can be written, no large memory be had, nothing of the server's environment is here). Whoever
-started it ends it when an answer is late all the same.
+may do at all (no file can be written, no large memory be had, nothing of the server's environment is here). The kernel
+ends it by SIGPROF when a query takes more processor time all the same.
 """
 
 from __future__ import annotations
 
 import json
 import resource
+import signal
 import sqlite3
 import sys
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,9 @@ READY = "ready"
 HEAP_BYTES = 64 * 2**20
 PROCESS_BYTES = 512 * 2**20
 CELL_CHARACTERS = 200
+LATE = {"late": True}
 
+_LONGEST_STEP_SECONDS = 0.5  # SQLite looks at its deadline between steps, and there are single steps that take long
 _STEPS_BETWEEN_CHECKS = 2000
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION}
@@ -54,29 +58,46 @@ def main() -> None:
         print(json.dumps(answer(**json.loads(line))), flush=True)
 
 
-def answer(domain: str, edition: int, sql: str, rows: int, count: int, seconds: float) -> dict[str, Any] | None:
+def answer(
+    domain: str, edition: int, sql: str, rows: int, count: int, seconds: float, wall: float
+) -> dict[str, Any] | None:
     """Run one query on one edition of a domain's database.
 
     Args:
         rows: how many rows to return.
         count: how many rows to count before giving up on a total.
-        seconds: how long the query may run.
+        seconds: how much processor time the query may take, whatever else the machine does.
+        wall: how many seconds may pass meanwhile.
 
     Returns:
         `columns`, `rows`, `total` and `complete` (whether the total is all there is); or `error`, a line of text;
-        or None when the time is up.
+        or None when its processor time is used up; or LATE when others kept the processor from it.
     """
-    with closing(sqlite3.connect(":memory:")) as connection:
+    spent, passed = time.process_time() + seconds, time.monotonic() + wall
+    with _ended_after(seconds + _LONGEST_STEP_SECONDS), closing(sqlite3.connect(":memory:")) as connection:
         connection.deserialize(data.database(domain, edition))
         _limit(connection)
-        deadline = time.monotonic() + seconds
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
+        connection.set_progress_handler(
+            lambda: time.process_time() > spent or time.monotonic() > passed, _STEPS_BETWEEN_CHECKS
+        )
         try:
             return _run(connection, sql, rows, count)
         except MemoryError:
             return {"error": f"the query needs more than {HEAP_BYTES // 2**20} MB of memory"}
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
-            return None if time.monotonic() > deadline else {"error": _explained(error)}
+            if time.process_time() > spent:
+                return None
+            return LATE if time.monotonic() > passed else {"error": _explained(error)}
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """Have the kernel end this process when it takes more processor time."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _run(connection: sqlite3.Connection, sql: str, rows: int, count: int) -> dict[str, Any]:

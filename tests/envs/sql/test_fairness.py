@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from typing import Any
@@ -23,7 +23,11 @@ from tests.episode import Episode
 pytestmark = pytest.mark.slow
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n"
-STOPPED = f"Error: the query took longer than {QUERY_SECONDS:g} s and was stopped"
+LONG_STEP = (
+    f"SELECT {'+'.join(['length(trim(a, b))'] * 10)} FROM "
+    "(SELECT replace(hex(zeroblob(45000)), '0', 'a') AS a, replace(hex(zeroblob(3500)), '0', 'b') || 'a' AS b)"
+)
+STOPPED = f"Error: the query took more than {QUERY_SECONDS:g} s of processor time and was stopped"
 BUSY = "Error: the query takes longer than 0.05 s, and too many such queries run; make it quicker, or try again"
 
 
@@ -43,22 +47,35 @@ def test_more_endless_queries_than_workers_end_while_other_sessions_are_answered
     assert answered > 3
 
 
-def endless(pool: Pool, patience: float = math.inf) -> Awaitable[Any]:
-    return pool.ask({"domain": "shop", "edition": 0, "sql": ENDLESS, "rows": 1, "count": 1}, wait=patience)
+def ask(pool: Pool, sql: str, patience: float = math.inf) -> Coroutine[Any, Any, Any]:
+    return pool.ask({"domain": "shop", "edition": 0, "sql": sql, "rows": 1, "count": 1}, wait=patience)
 
 
 def test_a_request_that_has_waited_too_long_is_given_up_and_a_patient_one_has_its_turn() -> None:
     async def asked() -> list[Any]:
         return await asyncio.gather(
-            endless(pool), endless(pool, 0.0), endless(pool), return_exceptions=True
+            ask(pool, ENDLESS), ask(pool, ENDLESS, 0.0), ask(pool, ENDLESS), return_exceptions=True
         )  # fmt: skip
 
-    pool = Pool(1, seconds=0.1, late=30)
+    pool = Pool(1, seconds=0.1, wall=30, late=30)
     try:
         first, second, third = asyncio.run(asked())
     finally:
         pool.stop()
     assert first is None and isinstance(second, Full) and third is None
+
+
+def test_a_request_is_over_when_its_processor_time_is_and_late_when_others_had_it() -> None:
+    over, late = Pool(1, seconds=0.1, wall=60, late=30), Pool(1, seconds=60, wall=0.1, late=30)
+    try:
+        assert asyncio.run(ask(over, ENDLESS)) is None
+        assert asyncio.run(ask(over, LONG_STEP)) is None  # which the kernel ends
+        with pytest.raises(Full):
+            asyncio.run(ask(late, ENDLESS))
+        assert asyncio.run(ask(over, "SELECT 1"))["rows"] == [[1]]
+    finally:
+        over.stop()
+        late.stop()
 
 
 @pytest.fixture
@@ -89,6 +106,18 @@ def test_a_submission_that_finds_no_room_is_not_graded_and_may_be_made_again(ses
     assert (told.blocks[0].text, told.reward, told.finished) == (f"Not graded yet. {BUSY}", None, False)
     told = graded(session, task(0).question.sql())
     assert (told.blocks[0].text, told.reward, told.finished) == ("Correct.", 1.0, True)
+
+
+def test_a_submission_that_others_keep_from_the_processor_is_not_graded(monkeypatch: pytest.MonkeyPatch) -> None:
+    starved = Pool(1, seconds=60, wall=0.1, late=30)
+    monkeypatch.setattr(sandbox, "_slow", starved)
+    environment = SqlEnvironment({"task": 0})
+    environment.setup()
+    try:
+        told = asyncio.run(environment.submit(SubmitArguments(sql=ENDLESS)))
+    finally:
+        starved.stop()
+    assert (told.blocks[0].text, told.reward, told.finished) == (f"Not graded yet. {BUSY}", None, False)
 
 
 def test_a_submission_that_finds_no_room_on_the_hidden_database_waits_for_it(session: SqlEnvironment) -> None:
