@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -29,7 +30,7 @@ _NAMED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"}
 
 
 class Redaction:
-    """Takes the server's keys and its sessions' secrets out of any text; may be called from any thread.
+    """Takes the server's keys and its sessions' secrets out of any text, which may come from any thread.
 
     What belonged to a session is hidden for some minutes after its end as well, since what it began may still log. The
     memory that this takes is bounded: what ended first is forgotten first.
@@ -40,46 +41,63 @@ class Redaction:
     """
 
     def __init__(self, keys: Iterable[str] = (), kept_seconds: float = _KEPT_SECONDS) -> None:
-        self._keys = frozenset(_spellings(list(keys)))
         self._kept_seconds = kept_seconds
         self._sessions: dict[str, frozenset[str]] = {}
-        self._used: dict[str, float] = {}
-        """The spellings of secrets, with the time when they were last known to be in use; the latest come last."""
+        self._in_use: Counter[str] = Counter()
+        self._ended: dict[str, float] = {}
+        """When spellings that no session uses any more were last used; the latest come last."""
+        self._hidden: dict[str, dict[str, None]] = {}
+        """All spellings, by their first characters: how long a line takes does not depend on how many there are."""
+        self._use(frozenset(_spellings(list(keys))))
 
     def add(self, sid: str, secrets: Mapping[str, Any]) -> None:
         """Hide the secrets of a session that is about to be opened, from now on."""
-        self._sessions[sid] = frozenset(_spellings(secrets))
-        self._use(self._sessions[sid])
+        values = frozenset(_spellings(secrets))
+        self._use(values)
+        self._leave(self._sessions.get(sid, frozenset()))
+        self._sessions[sid] = values
 
     def keep(self, sids: Collection[str]) -> None:
         """Take all sessions but these for ended, and forget what has been kept for long enough."""
-        self._sessions = {sid: values for sid, values in self._sessions.items() if sid in sids and values}
-        in_use: frozenset[str] = frozenset().union(*self._sessions.values())
-        self._use(in_use)
+        for sid in [sid for sid in self._sessions if sid not in sids]:
+            self._leave(self._sessions.pop(sid))
         room = _KEPT_CHARACTERS
         before = time.monotonic() - self._kept_seconds
-        for value, used in reversed(list(self._used.items())):
-            if value not in in_use:
-                room -= len(value) + _OVERHEAD
-                if room < 0 or used <= before:
-                    del self._used[value]
+        for value, used in reversed(list(self._ended.items())):
+            room -= len(value) + _OVERHEAD
+            if room < 0 or used <= before:
+                del self._ended[value]
+                self._forget(value)
 
     def __call__(self, text: str) -> str:
-        values = [*self._keys, *list(self._used)]  # listed in one step, whatever another thread adds meanwhile
         found: list[tuple[int, int]] = []
         seen, positions = text, list(range(len(text) + 1))
         for _ in range(_ROUNDS):
-            found += _spans(seen, positions, values)
+            found += _spans(seen, positions, self._hidden)
             if "\\" not in seen:
                 break
             seen, positions = _unescaped(seen, positions)
         return _without(text, found)
 
-    def _use(self, values: Iterable[str]) -> None:
+    def _use(self, values: Collection[str]) -> None:
+        for value in values:
+            self._hidden.setdefault(value[:_SHORTEST], {})[value] = None
+            self._ended.pop(value, None)
+        self._in_use.update(values)
+
+    def _leave(self, values: Collection[str]) -> None:
         now = time.monotonic()
         for value in values:
-            self._used.pop(value, None)
-            self._used[value] = now
+            self._in_use[value] -= 1
+            if not self._in_use[value]:
+                del self._in_use[value]
+                self._ended[value] = now
+
+    def _forget(self, value: str) -> None:
+        alike = self._hidden[value[:_SHORTEST]]
+        del alike[value]
+        if not alike:
+            del self._hidden[value[:_SHORTEST]]
 
 
 def _spellings(value: Any) -> Iterator[str]:
@@ -107,12 +125,12 @@ def _texts(value: Any) -> Iterator[str]:
         yield from (line.strip() for line in _LINE_END.split(whole) if len(line.strip()) >= _SHORTEST_LINE)
 
 
-def _spans(text: str, positions: list[int], values: Iterable[str]) -> Iterator[tuple[int, int]]:
-    for value in values:
-        at = text.find(value)
-        while at >= 0:
-            yield positions[at], positions[at + len(value)]
-            at = text.find(value, at + 1)
+def _spans(text: str, positions: list[int], hidden: Mapping[str, Mapping[str, None]]) -> Iterator[tuple[int, int]]:
+    for at in range(len(text) - _SHORTEST + 1):
+        # Listed in one step, whatever another thread adds meanwhile.
+        for value in list(hidden.get(text[at : at + _SHORTEST], ())):
+            if text.startswith(value, at):
+                yield positions[at], positions[at + len(value)]
 
 
 def _unescaped(text: str, positions: list[int]) -> tuple[str, list[int]]:

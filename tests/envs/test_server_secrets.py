@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import threading
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
@@ -89,6 +90,36 @@ def test_redaction_forgets_in_the_end_and_keeps_no_more_than_there_is_room_for()
         flooded.add(f"flood{number}", {"A": f"{number:04}" * 10_000})
         flooded.keep({"open"})
     assert flooded("open-secret" + "0099" * 10_000 + "0000" * 10_000) == "[hidden]" * 2 + "0000" * 10_000
+
+
+def test_redaction_hides_what_one_of_several_sessions_still_uses() -> None:
+    forgetful = Redaction(["key-of-all"], kept_seconds=0)
+    forgetful.add("one", {"A": "shared", "B": "key-of-all"})
+    forgetful.add("two", {"A": "shared", "B": "former"})
+    forgetful.add("two", {"A": "shared", "B": "later"})
+    forgetful.keep({"two"})
+    assert forgetful("shared, former, later, key-of-all") == "[hidden], former, [hidden], [hidden]"
+    forgetful.keep(())
+    assert forgetful("shared, former, later, key-of-all") == "shared, former, later, [hidden]"
+
+
+def test_redaction_hides_at_every_moment_whatever_other_threads_do() -> None:
+    redaction, done = Redaction(), threading.Event()
+    redaction.add("one", {"A": SECRET})
+
+    def open_and_close() -> None:
+        while not done.is_set():
+            redaction.add("two", {"A": SECRET, "B": SECRET[:6]})
+            redaction.keep({"one"})
+
+    other = threading.Thread(target=open_and_close)
+    other.start()
+    try:
+        shown = {redaction(f"<{SECRET}>") for _ in range(20_000)}
+    finally:
+        done.set()
+        other.join()
+    assert shown == {"<[hidden]>"}
 
 
 WAYS = {
