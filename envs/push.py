@@ -173,26 +173,37 @@ def _await_running(api: HfApi, push: Push, commit: str) -> str:
     before, since = "", time.monotonic()
     with _explained(push):
         while True:
-            runtime = api.get_space_runtime(push.repo)
-            stage, sha = str(runtime.stage), runtime.raw.get("sha")
-            host = api.space_info(push.repo).host or ""
-            if stage != before:
-                before, since = stage, time.monotonic()
-            built = built or stage in _BUILDING
-            settled = built or time.monotonic() - since > min(_SETTLING_SECONDS, push.wait / 2)
-            if stage in _FAILED and (sha == commit or settled):
-                raise PushError(_build_failure(api, push, stage))
-            if stage == "RUNNING" and host and (sha == commit or (sha is None and settled)):
-                return host.rstrip("/")
-            if stage == "SLEEPING" and host:
-                _healthy(push, host)  # a visit wakes it
-            elif stage in _STOPPED and not restarted:
-                restarted = True
-                api.restart_space(push.repo)
-            if time.monotonic() > deadline:
-                what = "still runs an earlier build" if stage == "RUNNING" and sha else f"is still {stage}"
-                raise PushError(f"{push.repo} {what} after {push.wait:g} s; see {_page(api, push)}")
+            try:
+                runtime = api.get_space_runtime(push.repo)
+                stage, sha = str(runtime.stage), runtime.raw.get("sha")
+                host = api.space_info(push.repo).host or ""
+                if stage != before:
+                    before, since = stage, time.monotonic()
+                built = built or stage in _BUILDING
+                settled = built or time.monotonic() - since > min(_SETTLING_SECONDS, push.wait / 2)
+                if stage in _FAILED and (sha == commit or settled):
+                    raise PushError(_build_failure(api, push, stage))
+                if stage == "RUNNING" and host and (sha == commit or (sha is None and settled)):
+                    return host.rstrip("/")
+                if stage == "SLEEPING" and host:
+                    _healthy(push, host)  # a visit wakes it
+                elif stage in _STOPPED and not restarted:
+                    api.restart_space(push.repo)
+                    restarted = True
+                if time.monotonic() > deadline:
+                    what = "still runs an earlier build" if stage == "RUNNING" and sha else f"is still {stage}"
+                    raise PushError(f"{push.repo} {what} after {push.wait:g} s; see {_page(api, push)}")
+            except (HfHubHTTPError, httpx2.HTTPError) as error:
+                if not _passing(error) or time.monotonic() > deadline:
+                    raise
             time.sleep(min(_POLL_SECONDS, push.wait / 10))
+
+
+def _passing(error: HfHubHTTPError | httpx2.HTTPError) -> bool:
+    """Whether the Hub may answer the next time: it is asked some hundred times while a Space is built."""
+    if isinstance(error, HfHubHTTPError):
+        return error.response.status_code == 429 or error.response.status_code >= 500
+    return True
 
 
 def _await_health(push: Push, host: str) -> None:

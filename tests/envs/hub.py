@@ -1,7 +1,8 @@
 """A stand-in of the Hugging Face Hub's HTTP API, as far as making a Space needs it: `python hub.py` serves on $PORT.
 
 It keeps what was sent and gives it out at /_seen. A Space's name says how it fares: `broken` fails to build, `sick`
-never answers, `asleep` wakes when it is visited, `paused` runs after a restart, `crashing` ends after its start.
+never answers, `asleep` wakes when it is visited, `paused` runs after a restart, `crashing` ends after its start. Of
+`bumpy` it can say nothing the first three times: the Hub is away, overrun, and gone in the middle of an answer.
 The stages of those in STAGES follow one another, a step whenever it is asked after a commit.
 """
 
@@ -28,6 +29,11 @@ STAGES = {
     "stays-old": [("RUNNING", "old")],
 }
 app = FastAPI()
+bumps = [
+    JSONResponse({"error": "Bad Gateway"}, 502),
+    JSONResponse({"error": "Too many requests"}, 429),
+    JSONResponse({}, headers={"Content-Length": "999"}),
+]
 seen: list[dict[str, Any]] = []
 spaces: dict[str, dict[str, Any]] = {
     "ada/chatbot": {"private": False, "files": {".gitattributes": "", "README.md": "", "app.py": "print()"}}
@@ -146,6 +152,8 @@ def _sha(commits: int) -> str:
 @app.get("/api/spaces/{owner}/{name}/runtime")
 def runtime(owner: str, name: str) -> Any:
     space = spaces[f"{owner}/{name}"]
+    if name == "bumpy" and bumps:
+        return bumps.pop(0)
     if stages := space["stages"]:
         stage, whose = stages.pop(0) if len(stages) > 1 else stages[0]
         sha = {"sha": _sha(space["commits"] - (whose == "old"))} if whose else {}

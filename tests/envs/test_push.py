@@ -347,6 +347,12 @@ def test_it_is_done_when_what_was_pushed_runs(pusher: Pusher, name: str) -> None
     assert asked >= 2 if name == "steady-untold" else asked == len(STAGES[name])
 
 
+def test_a_hub_that_cannot_say_for_a_moment_is_asked_again(pusher: Pusher) -> None:
+    done = pusher.push("echo", "--space", "ada/bumpy", "--wait", "20")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(pusher.seen("GET", "/runtime")) == 4
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [
