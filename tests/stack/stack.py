@@ -63,6 +63,9 @@ class Stack(DockerCompose):
         wait = ["--wait", "--wait-timeout", str(round(self.seconds))]
         # Compose's own limit covers waiting, not creating; the second one covers a daemon that hangs.
         self.compose("up", *wait, *(self.services or []), seconds=self.seconds + 60)
+        # Compose may say that all is well when its limit comes while it looks at a service.
+        if waiting := [one.Service for one in self.get_containers() if one.Health not in (None, "", "healthy")]:
+            raise StackError(f"not healthy in {self.seconds:.0f} s: {', '.join(map(str, waiting))}\n{self.story()}")
 
     def stop(self, down: bool = True) -> None:
         """Stop all services; remove containers, networks and volumes of the project unless `down` is False."""

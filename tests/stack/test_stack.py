@@ -70,6 +70,22 @@ def test_a_service_that_never_gets_healthy_fails_in_time_with_its_last_words(
     assert left(engine, up.project) == []
 
 
+class Hasty(Stack):
+    """Its `docker compose up --wait` says at once that all is well, as the real one may when its limit comes."""
+
+    def compose(self, *arguments: str, seconds: float = 60, check: bool = True) -> subprocess.CompletedProcess[str]:
+        arguments = ("up", "--detach") if arguments[0] == "up" else arguments
+        return super().compose(*arguments, seconds=seconds, check=check)
+
+
+def test_compose_is_not_believed_that_a_service_is_healthy(tmp_path: Path, engine: docker.DockerClient) -> None:
+    (tmp_path / "compose.yaml").write_text(SERVICE % ("raise SystemExit(1)", "600s"))
+    up = Hasty(tmp_path, seconds=5)
+    with pytest.raises(StackError, match=r"^not healthy in 5 s: web\n"), up:
+        pytest.fail("the block must not start")
+    assert left(engine, up.project) == []
+
+
 def test_a_failing_test_is_told_what_the_services_said(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError) as told, stack(tmp_path, HEALTHY):
         1 / 0  # noqa: B018
