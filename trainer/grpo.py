@@ -89,7 +89,6 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             return super()._generate_and_score_completions(inputs)  # type: ignore[no-any-return]
         finally:
             for rollout in rollouts:
-                rollout._dispatch = None
                 rollout._close()
 
     def _prepare_rollouts(self, inputs: Sequence[dict[str, Any]]) -> list[Rollout]:
@@ -120,10 +119,14 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                     sent[id(message)] = message
                     rollout._start(sent_calls(rollout, message))
 
-        for rollout in self.environments or []:
-            if isinstance(rollout, Rollout):
-                rollout._dispatch = dispatch
-        return super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *rest)
+        rollouts = [rollout for rollout in self.environments or [] if isinstance(rollout, Rollout)]
+        for rollout in rollouts:
+            rollout._dispatch = dispatch
+        try:
+            return super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *rest)
+        finally:  # a call that a reward function makes is its own, not the turn's that TRL left at its limit
+            for rollout in rollouts:
+                rollout._dispatch = None
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
         try:

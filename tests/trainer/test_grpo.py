@@ -97,6 +97,24 @@ def test_a_call_runs_once_at_the_limit_of_tool_calls_and_not_beyond(play: Play, 
     assert {line["ending"] for line in rollouts_of(tmp_path)} == {"tool_limit"}
 
 
+def test_a_reward_function_may_call_tools_and_sends_no_call_that_was_left_at_the_limit(
+    play: Play, tmp_path: Path
+) -> None:
+    def grade(environments: list[Any], **_: Any) -> list[float]:
+        for at, environment in enumerate(environments):
+            environment.note(text=f"grade {at}", reward=0.5)
+        return [environment.calls[-1].reward for environment in environments]
+
+    def again(rollout: int, turn: int) -> str:
+        return tool_call("note", text=f"{rollout}.{turn}")
+
+    train(play.spec(), again, tmp_path, max_tool_calling_iterations=1, other_rewards=[grade])
+    begun = [call for call in play.record()["calls"] if call.endswith("begins")]
+    assert sorted(begun) == sorted(f"{call} begins" for at in range(8) for call in (f"{at}.0", f"grade {at}"))
+    made = [[call["arguments"]["text"] for call in line["calls"]] for line in rollouts_of(tmp_path)]
+    assert made == [[f"{at}.0", f"grade {at}"] for at in range(8)]
+
+
 def test_nothing_is_sent_after_the_end_of_an_episode(play: Play, tmp_path: Path) -> None:
     def go_on(rollout: int, turn: int) -> str:
         last = tool_call("note", text=f"{rollout}.{turn}", reward=1.0, finished=True)
