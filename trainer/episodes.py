@@ -14,7 +14,7 @@ from typing import Any, Literal
 from trainer.ors.errors import FAILURE_KINDS, MODEL_ERRORS
 from trainer.ors.rollout import Call, Rollout, Task
 
-Ending = Literal["finished", "stopped", "length", "tool_limit", "environment_error", "open_failed"]
+Ending = Literal["finished", "stopped", "length", "tool_limit", "environment_error", "open_failed", "interrupted"]
 Message = Mapping[str, Any]
 
 MAX_DEPTH = 10  # of what is kept of a line that is too long; a call's arguments begin at 6
@@ -31,7 +31,7 @@ class Episode:
         completion: The messages that followed: the model's, and the tools'.
         calls: Every call the model made, those that never reached the adapter too.
         reward: What the trainer learned from it: the sum of its reward functions, None where none scored it.
-        ending: Why it ended.
+        ending: Why it ended; `interrupted` where the trainer crashed or was stopped before it did.
     """
 
     environment: Rollout

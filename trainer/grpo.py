@@ -23,11 +23,11 @@ from datasets import Dataset
 from packaging.specifiers import SpecifierSet
 from trl import GRPOTrainer
 
-from trainer.episodes import Episode, RolloutLog, Score, ending, metrics
+from trainer.episodes import Ending, Episode, RolloutLog, Score, ending, metrics
 from trainer.ors.errors import ConfigurationError
 from trainer.ors.rollout import Rollout
 from trainer.timing import StepClock
-from trainer.tool_calls import call_opening, made_calls, sent_calls
+from trainer.tool_calls import call_opening, made_calls, sent_calls, take_answers
 
 TRL_RANGE = ">=1.16,<1.17"
 if not SpecifierSet(TRL_RANGE).contains(trl.__version__, prereleases=True):
@@ -64,6 +64,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._rollout_log = RolloutLog(rollout_log) if rollout_log is not None else None
         self._clock = StepClock()
         self._episodes: list[Episode] = []  # of the last batch
+        self._under_way: tuple[Any, Any, Any] | None = None  # prompts, completions and their tokens, not yet on record
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using 'environment_factory'")
             super().__init__(*args, **kwargs)
@@ -87,6 +88,9 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         rollouts = self._prepare_rollouts(inputs)
         try:
             return super()._generate_and_score_completions(inputs)  # type: ignore[no-any-return]
+        except BaseException as crash:
+            self._keep_interrupted(crash)
+            raise
         finally:
             for rollout in rollouts:
                 rollout._close()
@@ -109,6 +113,10 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 rollouts.append(rollout)
         return rollouts
 
+    def _generate(self, prompts: Any) -> Any:
+        self._under_way = prompts, [[] for _ in prompts], None
+        return super()._generate(prompts)
+
     def _tool_call_loop(self, prompts: Any, prompt_ids: Any, completion_ids: Any, completions: Any, *rest: Any) -> Any:
         sent: dict[int, Any] = {}  # messages whose calls are on their way, by identity; held, so that no id comes twice
 
@@ -119,6 +127,8 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                     sent[id(message)] = message
                     rollout._start(sent_calls(rollout, message))
 
+        if self._under_way is not None:
+            self._under_way = self._under_way[0], completions, None
         rollouts = [rollout for rollout in self.environments or [] if isinstance(rollout, Rollout)]
         for rollout in rollouts:
             rollout._dispatch = dispatch
@@ -129,17 +139,15 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 rollout._dispatch = None
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
-        try:
-            rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        except BaseException:
-            self._keep_episodes(prompts, completions, completion_ids_list, [None] * len(prompts))
-            raise
+        self._under_way = prompts, completions, completion_ids_list
+        rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         first = self.accelerator.process_index * len(prompts)
         mine = rewards[first : first + len(prompts)]
         totals = (mine * self.reward_weights.to(mine.device)).nansum(dim=1).float().cpu().numpy()
         unscored = mine.isnan().all(dim=1).tolist()
         # TRL's rewards have single precision: as a double, 0.9 would be 0.89999998, no success where it is one at 0.9.
         scores = [None if none else float(str(total)) for none, total in zip(unscored, totals, strict=True)]
+        self._under_way = None
         self._keep_episodes(prompts, completions, completion_ids_list, scores)
         if self._episodes:
             self._pending_metrics.pop("env/scored", None)  # a reward function's of itself; this is of all of them
@@ -148,10 +156,24 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                     self._log_metric(name, value)
         return rewards
 
+    def _keep_interrupted(self, crash: BaseException) -> None:
+        """Keep what was played of a batch that came to no rewards. What goes wrong here does not hide the crash."""
+        batch, self._under_way = self._under_way, None
+        if batch is None:
+            return
+        prompts, completions, completion_ids_list = batch
+        try:
+            for rollout in self.environments or []:
+                if isinstance(rollout, Rollout):
+                    take_answers(rollout)
+            self._keep_episodes(prompts, completions, completion_ids_list, [None] * len(prompts))
+        except Exception as error:
+            crash.add_note(f"the rollouts of this batch could not be kept: {type(error).__name__}: {error}")
+
     def _keep_episodes(
         self, prompts: Any, completions: Any, completion_ids_list: Any, scores: Sequence[float | None]
     ) -> None:
-        """Keep what was played, and write it down, before anything else can go wrong."""
+        """Keep what was played, and write it down, before anything else can go wrong. No tokens: it was interrupted."""
         ends = {*self.eos_token_ids, self._tokenizer.pad_token_id}
         others, limit = {tool.__name__ for tool in self._standalone_tools}, self.max_tool_calling_iterations
         opening = call_opening(getattr(self._tokenizer, "response_template", None))
@@ -159,9 +181,9 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         for at, rollout in enumerate(self.environments or []):
             if not isinstance(rollout, Rollout):
                 continue
-            completion, ids = completions[at], completion_ids_list[at]
+            completion, ids = completions[at], completion_ids_list[at] if completion_ids_list is not None else None
             cut = not ids or ids[-1] not in ends
-            why = ending(rollout, completion, cut, limit)
+            why: Ending = "interrupted" if ids is None else ending(rollout, completion, cut, limit)
             calls = made_calls(rollout, completion, others=others, turns_limit=limit, opening=opening, cut=cut)
             episodes.append(Episode(rollout, prompts[at], completion, calls, scores[at], why))
             self._clock.add("open", rollout._waited_open)

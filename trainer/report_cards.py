@@ -21,6 +21,7 @@ ENDINGS = {
     "tool_limit": "tool-call limit",
     "environment_error": "environment error",
     "open_failed": "session did not open",
+    "interrupted": "interrupted: the run ended first",
 }
 
 

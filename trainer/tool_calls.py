@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from trainer.episodes import Message
@@ -25,6 +26,17 @@ def sent_calls(rollout: Rollout, message: Message) -> list[tuple[str, dict[str, 
         if name in tools and isinstance(arguments, dict):
             tools[name](_Collector(calls), **arguments)
     return calls
+
+
+def take_answers(rollout: Rollout) -> None:
+    """Keep the answers that have come to calls under way, for which TRL will not ask any more."""
+    while rollout._pending and _answered(rollout._pending[0].turn):
+        pending = rollout._pending[0]
+        rollout._call(pending.tool, dict(pending.arguments))
+
+
+def _answered(turn: Future[Any]) -> bool:
+    return turn.done() and not turn.cancelled() and turn.exception() is None
 
 
 class _Collector:

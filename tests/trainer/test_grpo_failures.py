@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import wait
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,73 @@ def test_a_batch_none_of_whose_sessions_opens_is_unscored_and_the_run_goes_on(tm
     assert all("play at http://127.0.0.1" in line["error"] for line in lines)
     assert [logged(made, number)["env/unreachable"] for number in range(2)] == [1.0, 1.0]
     assert [logged(made, number)["env/scored"] for number in range(2)] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("crash", [MemoryError("no room"), KeyboardInterrupt()])
+def test_a_batch_whose_generation_ends_the_run_is_on_record(play: Play, tmp_path: Path, crash: BaseException) -> None:
+    batches = 0
+
+    def script(rollout: int, turn: int) -> str:
+        nonlocal batches
+        batches += (rollout, turn) == (0, 0)
+        if turn == 1 and batches == 2:
+            raise crash
+        return tool_call("note", text=f"{rollout}", reward=float(rollout)) if turn == 0 else "done"
+
+    with pytest.raises(type(crash)) as raised:
+        train(play.spec(), script, tmp_path, max_steps=2)
+    assert raised.value is crash and not hasattr(crash, "__notes__")
+    lines = rollouts_of(tmp_path)
+    assert [(line["step"], line["ending"]) for line in lines] == [(1, "stopped")] * 8 + [(2, "interrupted")] * 8
+    for number, (whole, line) in enumerate(zip(lines[:8], lines[8:], strict=True)):
+        assert (whole["reward"], line["reward"], line["error"]) == (float(number), None, None)
+        assert [(call["result"], call["reward"]) for call in line["calls"]] == [(f"noted {number}", float(number))]
+        assert line["completion"] == whole["completion"][:2]
+        assert [message["role"] for message in line["prompt"]] == ["user"]
+        assert line["prompt"][0]["content"].startswith("Play train-")
+    assert play.await_record(lambda told: told["sessions_open"] == 0)["sessions_open"] == 0
+
+
+def test_a_batch_whose_first_generation_crashes_is_on_record(play: Play, tmp_path: Path) -> None:
+    def script(rollout: int, turn: int) -> str:
+        raise MemoryError("no room")
+
+    with pytest.raises(MemoryError, match="no room"):
+        train(play.spec(), script, tmp_path)
+    lines = rollouts_of(tmp_path)
+    assert [(line["ending"], line["completion"], line["calls"]) for line in lines] == [("interrupted", [], [])] * 8
+    assert all(line["prompt"][0]["content"].startswith("Play train-") for line in lines)
+
+
+def test_answers_that_have_come_are_on_record_when_the_run_ends_in_the_midst_of_a_turn(
+    play: Play, tmp_path: Path
+) -> None:
+    def stop() -> str:
+        """Stop."""
+        wait([pending.turn for rollout in made.environments[1:] for pending in rollout._pending])
+        raise KeyboardInterrupt
+
+    def script(rollout: int, turn: int) -> str:
+        calls = [tool_call("note", text=f"{rollout}{which}", reward=1.0) for which in "ab"]
+        return "\n".join([calls[0], tool_call("stop"), calls[1]] if rollout == 0 else calls)
+
+    made = trainer(play.spec(), script, tmp_path, tools=[stop])
+    with pytest.raises(KeyboardInterrupt):
+        made.train()
+    lines = rollouts_of(tmp_path)
+    results = [[(call["result"], call["reward"]) for call in line["calls"] if call["tool"] == "note"] for line in lines]
+    assert results == [[(f"noted {rollout}{which}", 1.0) for which in "ab"] for rollout in range(8)]
+    assert {line["ending"] for line in lines} == {"interrupted"}
+
+
+def test_a_crash_is_not_hidden_by_rollouts_that_cannot_be_written(play: Play, tmp_path: Path) -> None:
+    def script(rollout: int, turn: int) -> str:
+        raise MemoryError("no room")
+
+    (tmp_path / "rollouts.jsonl").mkdir()
+    with pytest.raises(MemoryError, match="no room") as raised:
+        train(play.spec(), script, tmp_path)
+    assert raised.value.__notes__[0].startswith("the rollouts of this batch could not be kept: IsADirectoryError: ")
 
 
 def test_each_rollout_is_generated_from_its_own_prompt(

@@ -6,6 +6,7 @@ scripted model.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import subprocess
@@ -61,6 +62,13 @@ class Seen(GRPOTrainer):  # type: ignore[misc]
         self.inputs = inputs
         return super()._generate_and_score_completions(inputs)
 
+    def _generate(self, prompts: Any) -> Any:
+        self.prompts, self.prompts_before = prompts, copy.deepcopy(prompts)
+        self.rewarded = None
+        generated = super()._generate(prompts)
+        assert self.rewarded is None
+        return generated
+
     def _tool_call_loop(self, prompts: Any, prompt_ids: Any, completion_ids: Any, completions: Any, *rest: Any) -> Any:
         self.first_messages = [messages[-1] for messages in completions]
         self.loop_completions = completions
@@ -69,7 +77,7 @@ class Seen(GRPOTrainer):  # type: ignore[misc]
         return super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *rest)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
-        self.rewarded_inputs, self.rewarded = inputs, completions
+        self.rewarded_inputs, self.rewarded, self.rewarded_prompts = inputs, completions, prompts
         self.rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         self._log_metric("pinned", 0.25)
         self._log_metric("taken back", 0.25)
@@ -159,6 +167,13 @@ def test_the_tool_loop_is_given_one_list_that_holds_every_rollouts_newest_messag
     roles = [message["role"] for message in seen.rewarded[0]]
     assert roles == ["assistant", "tool", "tool", "assistant", "tool", "assistant"], "messages are kept another way"
     assert seen.environments_in_loop == seen.environments, "environments are not set before the loop any more"
+
+
+def test_generation_is_given_the_prompts_as_they_are_rewarded_and_leaves_them_alone(seen: Any) -> None:
+    assert list(inspect.signature(GRPOTrainer._generate).parameters) == ["self", "prompts"], "_generate's arguments"
+    assert [prompt[-1]["content"] for prompt in seen.prompts] == ["Count."] * 8, "prompts lack what reset() gave"
+    assert seen.prompts == seen.prompts_before, "_generate adds to the prompts it is given: a crash keeps them so"
+    assert seen.prompts == seen.rewarded_prompts, "rewards are given other prompts than _generate"
 
 
 def test_generation_is_told_how_many_rollouts_share_a_prompt() -> None:
