@@ -165,8 +165,8 @@ class RunFolder:
             aside = path.with_suffix(".before-resume.jsonl")
             kept = path.with_name(f".{name}.kept")
             with path.open("rb") as lines, kept.open("wb") as stay, aside.open("ab") as leave:
-                for line in lines:
-                    (stay if _moment(line, evaluated) <= step else leave).write(line)
+                for line in lines:  # the last may lack its end, and the next one written would be glued to it
+                    (stay if _moment(line, evaluated) <= step else leave).write(line.removesuffix(b"\n") + b"\n")
             kept.replace(path)
             if not aside.stat().st_size:
                 aside.unlink()

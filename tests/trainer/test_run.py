@@ -131,8 +131,20 @@ def test_going_back_leaves_every_step_once_and_keeps_the_rest_aside(tmp_path: Pa
     folder.go_back_to(2)
     assert [row["step"] for row in rows(tmp_path / "metrics.jsonl")] == [1, 2]
     assert (tmp_path / "rollouts.jsonl").read_text() == "".join(lines[:3])
-    assert (tmp_path / "rollouts.before-resume.jsonl").read_text() == "".join(lines[3:])
+    assert (tmp_path / "rollouts.before-resume.jsonl").read_text() == "".join(lines[3:]) + "\n"
     assert list(folder.evaluations()) == ["before"]
+
+
+def test_lines_that_a_crash_cut_are_glued_to_no_other(tmp_path: Path) -> None:
+    folder, file, aside = RunFolder(tmp_path), tmp_path / "rollouts.jsonl", tmp_path / "rollouts.before-resume.jsonl"
+    for end in ('{"step": 3, "mo', rollout(3)[:-1]):
+        file.write_text(rollout(1) + rollout(2) + end)
+        folder.go_back_to(1)
+        assert file.read_text() == rollout(1)
+    assert aside.read_text() == rollout(2) + '{"step": 3, "mo\n' + rollout(2) + rollout(3)
+    file.write_text(rollout(1)[:-1])  # whole, but for its end
+    folder.go_back_to(1)
+    assert file.read_text() == rollout(1)
 
 
 def test_an_evaluation_that_was_cut_short_happens_again(tmp_path: Path) -> None:
