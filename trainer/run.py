@@ -250,12 +250,12 @@ def _finite(value: Any) -> Any:
 
 
 def share(folder: Path) -> None:
-    """Let whoever may read new files of this process read the folder's: safetensors makes its own for the owner alone,
-    and a model that a container's user saved is for the people on its host."""
+    """Let whoever may read new files of this process read all in the folder: safetensors makes its own for the owner
+    alone, and a model that a container's user saved is for the people on its host."""
     mask = os.umask(0)
     os.umask(mask)
-    for path in folder.iterdir():
-        path.chmod(0o666 & ~mask)
+    for path in folder.rglob("*"):
+        path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
 def _version(name: str) -> str | None:

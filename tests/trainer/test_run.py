@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from trainer.ors.errors import ConfigurationError
-from trainer.run import RunFolder, checkpoint_step, rotate
+from trainer.run import RunFolder, checkpoint_step, rotate, share
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -159,6 +160,20 @@ def test_going_back_in_a_whole_folder_leaves_no_file_aside(tmp_path: Path) -> No
     folder.metrics({"step": 1})
     folder.go_back_to(1)
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_model_can_be_read_by_whoever_may_read_new_files_its_folders_too(tmp_path: Path) -> None:
+    templates = tmp_path / "model" / "additional_chat_templates"  # as transformers writes more than one
+    templates.mkdir(parents=True, mode=0o700)
+    files = [tmp_path / "model" / "model.safetensors", templates / "tool_use.jinja"]
+    for file in files:
+        file.touch(0o600)
+    before = os.umask(0o027)
+    try:
+        share(tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert [oct(path.stat().st_mode & 0o777) for path in (templates, *files)] == ["0o750", "0o640", "0o640"]
 
 
 def test_a_run_is_rotated_to_the_next_free_name(tmp_path: Path) -> None:
