@@ -8,13 +8,16 @@ found.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import takewhile
 from typing import Any
 
 from trainer.episodes import Message
 from trainer.ors.errors import ModelError
 from trainer.ors.rollout import Call, Rollout
+
+UNNAMED = "unknown"  # what TRL calls a call that is none of a function and has no name
 
 
 def sent_calls(rollout: Rollout, message: Message) -> list[tuple[str, dict[str, Any]]]:
@@ -94,9 +97,10 @@ def made_calls(
         turns += bool(written)
         if turns > turns_limit:
             break
-        results = _results(completion[at + 1 :])
-        for name, arguments in map(_read, written):
-            result = next(results, "")
+        results = _Results(completion[at + 1 :])
+        for call in written:
+            name, arguments = _read(call)
+            result = results.take(call if name is None else call["function"])
             if name in own and isinstance(arguments, dict):
                 calls += [call for call in [next(adapters, None)] if call is not None]
             elif name not in own and name not in others:
@@ -122,8 +126,18 @@ def _read(call: Mapping[str, Any]) -> tuple[str | None, Any]:
     return function.get("name"), function.get("arguments")
 
 
-def _results(messages: Sequence[Message]) -> Iterator[str]:
-    for message in messages:
-        if message.get("role") != "tool":
-            return
-        yield str(message.get("content") or "")
+class _Results:
+    """The results that follow a message, to be taken by name. TRL appends those of asynchronous tools after the others:
+    only those of one name are in the order of their calls."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._left = list(takewhile(lambda message: message.get("role") == "tool", messages))
+
+    def take(self, called: Mapping[str, Any]) -> str:
+        """The next result under the name that was called; none where it was dropped as too long."""
+        name = called.get("name", UNNAMED)
+        for message in self._left:
+            if message.get("name") == name:
+                self._left.remove(message)
+                return str(message.get("content") or "")
+        return ""

@@ -139,6 +139,27 @@ def test_a_tool_of_the_trainers_own_is_known(plays: list[Play], tmp_path: Path) 
     assert calls == [("add", "3", None)] * 8
 
 
+def test_each_call_has_its_own_result_where_a_tool_of_the_trainers_own_is_asynchronous(
+    plays: list[Play], tmp_path: Path
+) -> None:
+    async def clock(zone: str) -> str:
+        """The time.
+
+        Args:
+            zone: where
+        """
+        return f"noon in {zone}"
+
+    def script(rollout: int, turn: int) -> str:
+        first, last = (tool_call("clock", zone=zone) for zone in ("Rome", "Oslo"))
+        return "done" if turn else "\n".join([first, tool_call("fly"), tool_call("note", text="n"), last])
+
+    train(plays[0].spec(), script, tmp_path, tools=[clock])
+    calls = [[(call["tool"], call["result"]) for call in line["calls"]] for line in rollouts_of(tmp_path)]
+    unknown = "{'error': 'Tool fly not found.'}"
+    assert calls == [[("clock", "noon in Rome"), ("fly", unknown), ("note", "noted n"), ("clock", "noon in Oslo")]] * 8
+
+
 @pytest.mark.parametrize("reward", [0.9, 0.7, -0.1, 1e-7])
 def test_a_reward_is_the_number_that_the_environment_gave(plays: list[Play], tmp_path: Path, reward: float) -> None:
     """TRL keeps rewards in single precision, in which none of these is itself."""
