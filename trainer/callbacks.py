@@ -158,7 +158,7 @@ class Stopper(TrainerCallback):  # type: ignore[misc]
         self.outage: loop.Outage | None = None
         self._outage_timeout = outage_timeout
         self._say = say
-        self._training = False
+        self._training = self._ending = False
         self._kept: dict[int, Any] = {}
         self._waits = _Says(say)
 
@@ -173,7 +173,14 @@ class Stopper(TrainerCallback):  # type: ignore[misc]
         for number, handler in self._kept.items():
             signal.signal(number, handler)
 
+    def end(self) -> None:
+        """From here on a signal is heard no more: sessions are closed and the report is written, in a few seconds."""
+        self._ending = True
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._ending:
+            self._say(f"{signal.Signals(number).name}: the run is ending already")
+            return
         if not self._training or self.signal is not None:
             raise StopRequested(number)
         self.signal = number

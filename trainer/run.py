@@ -97,7 +97,8 @@ class RunFolder:
         The time that a resumed run took before is counted on.
         """
         if self._writes:
-            (self.path / "error.txt").unlink(missing_ok=True)
+            for told in self.path.glob("error*.txt"):
+                told.unlink()
         versions = {name: _version(name) for name in PACKAGES}
         spent = self.recorded().get("seconds") or {} if facts.get("resumed_from") is not None else {}
         self._start -= spent.get("total", 0.0)

@@ -42,7 +42,8 @@ def run(config: Config, console: Console) -> int:
         ConfigurationError: before anything was done, where something asked for cannot be.
         EnvironmentFailure: before anything was done, where an environment does not answer.
     """
-    main = int(os.environ.get("RANK", "0")) == 0
+    rank = int(os.environ.get("RANK", "0"))
+    main = rank == 0
     folder = RunFolder(Path(config.grpo.output_dir), writes=main)
 
     def say(line: str) -> None:
@@ -53,8 +54,8 @@ def run(config: Config, console: Console) -> int:
     stopper = Stopper(config.run.outage_timeout, say)
     progress = ShowProgress(console if main else Console(quiet=True))
     own_card = not keeps_model_card(config)
-    try:
-        with stopper:
+    with stopper:
+        try:
             checkpoint = _checkpoint(config, folder)
             if checkpoint is not None and _nothing_left(config, folder):
                 say(f"{folder.path} is finished: there is nothing to go on with")
@@ -69,29 +70,32 @@ def run(config: Config, console: Console) -> int:
             _begin(config, found, folder, checkpoint, main)
             status, message, code = _train(config, trainer, found, folder, checkpoint, stopper, say)
             trainer.end()
-    except StopRequested as request:
-        status, message, code = "interrupted", f"stopped at once by {request}", 128 + request.number
-    except BaseException as error:
-        message = " ".join(f"{type(error).__name__}: {error}".split())
-        if folder.begun and not isinstance(error, ORSError):
-            (folder.path / "error.txt").write_text(traceback.format_exc())
-            error.add_note(f"the traceback is in {folder.path / 'error.txt'}")
-        raise
-    finally:
-        progress.stop()
-        loop.close_all()
-        if folder.begun:
-            folder.end(status, message)
-            if main:
+        except StopRequested as request:
+            status, message, code = "interrupted", f"stopped at once by {request}", 128 + request.number
+        except BaseException as error:
+            stopper.end()
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            if folder.begun and not isinstance(error, ORSError):
+                told = folder.path / ("error.txt" if main else f"error-{rank}.txt")
+                told.write_text(traceback.format_exc())
+                error.add_note(f"the traceback is in {told}")
+            raise
+        finally:
+            stopper.end()
+            progress.stop()
+            if folder.begun:
+                folder.end(status, message)
+            loop.close_all()
+            if folder.begun and main:
                 _report(folder, say)
                 if own_card:
                     folder.card()
-        elif main:
-            folder.abandon()
-    if status != "failed" and main and (why := warning(read_metrics(folder.path))):
-        say(f"warning: {why}")
-    say(f"{status}: {message or f'{trainer.state.global_step} steps; all of it is in {folder.path}'}")
-    return code
+            elif main:
+                folder.abandon()
+        if status != "failed" and main and (why := warning(read_metrics(folder.path))):
+            say(f"warning: {why}")
+        say(f"{status}: {message or f'{trainer.state.global_step} steps; all of it is in {folder.path}'}")
+        return code
 
 
 def build(config: Config, found: Environments, rollout_log: Path | None, say: Say) -> EnvGRPOTrainer:

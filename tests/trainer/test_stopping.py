@@ -136,6 +136,38 @@ def test_a_signal_in_an_evaluation_stops_at_once_and_the_evaluation_happens_agai
         assert [row["phase"] for row in rows(run / "rollouts.jsonl")].count("before") == 9
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_sessions_are_closed_does_not_keep_the_end_of_the_run_from_being_told(
+    ors_train: Command, tiny_model: Path, run: Path, number: signal.Signals
+) -> None:
+    async def prompt(request: Request, reply: Reply) -> None:
+        if (run / "run.json").exists():  # the evaluation has begun
+            if not stopped:
+                stopped.append("playing")
+                os.kill(os.getpid(), number)
+            await asyncio.sleep(600)
+        await reply.json([{"type": "text", "text": "Play."}])
+
+    async def delete(request: Request, reply: Reply) -> None:
+        if stopped == ["playing"]:
+            stopped.append("closing")
+            os.kill(os.getpid(), number)
+            await asyncio.sleep(600)
+        await reply.json({})
+
+    stopped: list[str] = []
+    with scripted(Protocol(prompt=prompt, delete=delete)) as server:
+        words = ("--url", server.url, "--model_name_or_path", tiny_model, "--output_dir", run, *SMALL)
+        said = ors_train("train", *words, "--eval_split", "test")
+    assert stopped == ["playing", "closing"]
+    assert said.status == 128 + number
+    assert f"{number.name}: the run is ending already" in said.err
+    told = record(run)
+    assert (told["status"], told["message"]) == ("interrupted", f"stopped at once by {number.name}")
+    assert told["finished"] and (run / "report.html").is_file() and (run / "README.md").is_file()
+    assert said.err.endswith(f"interrupted: stopped at once by {number.name}\n")
+
+
 def test_a_signal_before_the_run_has_begun_leaves_nothing(ors_train: Command, tiny_model: Path, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "first"
     with meanwhile(lambda: (until(run.exists, 90), os.kill(os.getpid(), signal.SIGTERM))[0]):

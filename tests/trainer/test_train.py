@@ -181,7 +181,7 @@ def test_evaluations_during_training_are_kept_and_shown(
 
 @pytest.mark.slow
 def test_a_crash_leaves_its_traceback_in_the_folder_and_one_line(
-    ors_train: Command, tiny_model: Path, run: Path, diary: Path
+    ors_train: Command, tiny_model: Path, run: Path, diary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> None:
         """A run that is to go on, and cannot."""
@@ -220,6 +220,10 @@ def test_a_crash_leaves_its_traceback_in_the_folder_and_one_line(
         broken()
         with pytest.raises(FileNotFoundError):
             ors_train(*words, "--debug")
+        (run / "error.txt").write_text("of the main process")
+        monkeypatch.setenv("RANK", "1")
+        assert ors_train(*words).err.rstrip().endswith(f"; the traceback is in {run / 'error-1.txt'}")
+        assert (run / "error.txt").read_text() == "of the main process"
 
 
 def test_what_an_environment_says_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
