@@ -23,6 +23,7 @@ from datasets import Dataset
 from packaging.specifiers import SpecifierSet
 from trl import GRPOTrainer
 
+from trainer import generations
 from trainer.episodes import Ending, Episode, RolloutLog, Score, ending, metrics
 from trainer.ors.errors import ConfigurationError
 from trainer.ors.rollout import Rollout
@@ -215,6 +216,27 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         self._clock.begin(self.state.global_step)
         with self._clock.timed("training_step"):
             return super().training_step(*args, **kwargs)
+
+    def _serving(self) -> tuple[int, ...]:
+        """What says how a generation is cut into the batches of the steps that it serves."""
+        args = self.args
+        shares = self.accelerator.num_processes, args.per_device_train_batch_size, self.num_generations
+        return (*shares, args.gradient_accumulation_steps, args.steps_per_generation, self.num_iterations)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        served = self._step % (self.args.steps_per_generation * self.num_iterations)
+        if served:
+            process = self.accelerator.process_index
+            generations.keep(Path(output_dir), process, self._serving(), served, self._buffered_inputs)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        super()._load_rng_state(checkpoint)
+        if checkpoint is not None:
+            here = self.accelerator.process_index, self._serving(), self.accelerator.device
+            found = generations.kept(Path(checkpoint), *here)
+            if all(gather_object([found is not None])) and found is not None:  # all processes generate, or none
+                self._step, self._buffered_inputs = found
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """TRL's log, with the times of the steps since the last one."""

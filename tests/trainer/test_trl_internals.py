@@ -176,6 +176,18 @@ def test_generation_is_given_the_prompts_as_they_are_rewarded_and_leaves_them_al
     assert seen.prompts == seen.rewarded_prompts, "rewards are given other prompts than _generate"
 
 
+def test_a_generation_is_held_in_batches_which_the_count_of_those_served_is_for(seen: Any) -> None:
+    assert seen._step == 1, "_step does not count the batches that were trained on any more"
+    assert len(seen._buffered_inputs) == seen.args.steps_per_generation == 1, "_buffered_inputs is cut another way"
+    assert seen.num_iterations == 1, "num_iterations is no attribute any more"
+    source = inspect.getsource(GRPOTrainer._prepare_inputs)
+    assert "generate_every = self.args.steps_per_generation * self.num_iterations" in source
+    assert "if self._step % generate_every == 0 or self._buffered_inputs is None" in source, "when TRL generates"
+    assert "self._buffered_inputs[self._step % self.args.steps_per_generation]" in source, "which batch TRL trains on"
+    assert list(inspect.signature(GRPOTrainer._save_rng_state).parameters) == ["self", "output_dir"]
+    assert list(inspect.signature(GRPOTrainer._load_rng_state).parameters) == ["self", "checkpoint"]
+
+
 def test_generation_is_told_how_many_rollouts_share_a_prompt() -> None:
     names = list(inspect.signature(GRPOTrainer._generate_single_turn).parameters)[:5]
     expected = ["self", "prompt_ids", "images", "multimodal_fields", "num_generations"]
