@@ -205,6 +205,20 @@ def test_a_broken_call_is_taken_up_again_by_its_task_id() -> None:
         assert [request.json.get("task_id") for request in server.requests] == [None, "t1"]
 
 
+@pytest.mark.parametrize("before", [(), (("task_id", "t1"),)])
+def test_a_whole_result_counts_though_the_connection_breaks_after_it(before: tuple[tuple[str, str], ...]) -> None:
+    """As where a server, or a proxy, ends before the last chunk of the body."""
+
+    async def answer(request: Request, reply: Reply) -> None:
+        events = "".join(f"event: {name}\r\ndata: {data}\r\n\r\n" for name, data in (*before, ("end", "1")))
+        await reply.head(Content_Type="text/event-stream", Transfer_Encoding="chunked")
+        await reply.raw(f"{len(events):x}\r\n{events}\r\n".encode())
+
+    with scripted(answer) as server:
+        assert call(server.url) == 1
+        assert len(server.requests) == 1
+
+
 def test_a_call_that_breaks_before_its_task_id_is_not_sent_again() -> None:
     async def answer(request: Request, reply: Reply) -> None:
         await reply.head(Content_Type="text/event-stream", Connection="close")

@@ -179,8 +179,9 @@ class Wire:
                     for event in events:
                         yield event
                     if any(event.name in ("end", "error") for event in events):
-                        # What is left is the end of the body. Once read, the connection can serve the next request.
-                        with suppress(TimeoutError):
+                        # What is left is the end of the body. Once read, the connection can serve the next request;
+                        # where it breaks instead, the answer is no less whole.
+                        with suppress(TimeoutError, aiohttp.ClientError, OSError):
                             async with asyncio.timeout(0.25):
                                 await response.content.readany()
                         return
