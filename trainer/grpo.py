@@ -27,6 +27,7 @@ from trainer import generations
 from trainer.episodes import Ending, Episode, RolloutLog, Score, ending, metrics
 from trainer.ors.errors import ConfigurationError
 from trainer.ors.rollout import Rollout
+from trainer.ors.text import encodable
 from trainer.timing import StepClock
 from trainer.tool_calls import call_opening, made_calls, sent_calls, take_answers
 
@@ -138,6 +139,10 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         finally:  # a call that a reward function makes is its own, not the turn's that TRL left at its limit
             for rollout in rollouts:
                 rollout._dispatch = None
+
+    def _get_tool_suffix_ids(self, tool_messages: Any) -> Any:
+        # A message has the name that the model called, and what the trainer's own tools gave.
+        return super()._get_tool_suffix_ids(encodable(tool_messages))
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
         self._under_way = prompts, completions, completion_ids_list

@@ -20,6 +20,7 @@ from tests.trainer.tool_environments import (
     without_nullable,
 )
 from tests.trainer.tool_schemas import CASES, Case, model_calls, servers
+from trainer.ors.text import encodable
 from trainer.ors.tools import BoundTool
 
 corpus = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -94,4 +95,4 @@ def test_the_chat_template_shows_the_tool(case: Case) -> None:
     (from_method,) = rendered(method_of(bound))
     assert from_method["function"] == described(bound)
     assert rendered(bound.schema) == [bound.schema]
-    assert bound.schema["function"]["parameters"] == (case.schema or {"type": "object", "properties": {}})
+    assert bound.schema["function"]["parameters"] == encodable(case.schema or {"type": "object", "properties": {}})

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.trainer.tool_environments import bind_one, described
+from trainer.ors.text import encodable
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_a_tools_description_stays_its_own(text: str, expected: str) -> None:
         )
     else:
         assert function["description"] == "Tool tool."
-    assert bound.schema["function"]["description"] == text
+    assert bound.schema["function"]["description"] == encodable(text)
 
 
 def test_a_tools_description_keeps_its_lines() -> None:

@@ -233,6 +233,8 @@ def test_metrics_logged_in_a_step_are_in_its_log(seen: Any) -> None:
 def test_names_that_are_read_or_overridden_exist(seen: Any) -> None:
     for name in ("_generate_single_turn", "compute_loss", "_prepare_inputs", "training_step", "log", "evaluate"):
         assert callable(getattr(GRPOTrainer, name, None)), f"GRPOTrainer has no {name} any more: time/… relies on it"
+    rendering = list(inspect.signature(GRPOTrainer._get_tool_suffix_ids).parameters)
+    assert rendering == ["self", "tool_messages"], "tool messages are tokenized by another method, or are not all of it"
     for name in ("eos_token_ids", "_tokenizer", "max_tool_calling_iterations", "num_generations", "environments"):
         assert hasattr(seen, name), f"GRPOTrainer has no attribute {name} any more"
     assert set(seen.eos_token_ids) == {tokenizer().eos_token_id}, "eos_token_ids are not what ends a message any more"

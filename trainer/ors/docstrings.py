@@ -4,15 +4,16 @@
 the part before them wherever they stand; a line that looks like `name: text` begins a parameter; a parameter's text
 that ends in a list of choices becomes an enum, or an exception. So a parameter's text is kept on one line, and those
 words get a space before their colon. Nothing else changes but white space, long runs of which would cost those
-expressions quadratic time, and half surrogate pairs, which JSON can carry and no tokenizer can encode.
+expressions quadratic time, and what no tokenizer can encode.
 """
 
 import re
 from collections.abc import Mapping
 
+from trainer.ors.text import encodable
+
 _HEADINGS = re.compile(r"(Args|Returns|Raises):")
 _CHOICES = re.compile(r"(\(choices):", re.IGNORECASE)
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _LONG_RUN = re.compile(r"\s{40,}")
 
 
@@ -46,4 +47,4 @@ def _one_line(text: str) -> str:
 
 
 def _neutral(text: str) -> str:
-    return _HEADINGS.sub(r"\1 :", _SURROGATES.sub("\ufffd", text))
+    return _HEADINGS.sub(r"\1 :", encodable(text))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
 from trainer.ors.schemas import SchemaReader, Trail, array_parts, branches, choices, open_values, types
+from trainer.ors.text import encodable
 
 SCALARS = (str, int, float, bool, type(None))
 # Typed loosely: these are subscripted with hints that are known only when the program runs.
@@ -67,8 +68,8 @@ def _typed_hint(reader: SchemaReader, kind: str, node: Mapping[str, Any], trail:
 
 
 def _value_hint(value: object) -> Any:
-    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-        return str  # half a surrogate pair, which JSON can carry and no tokenizer can encode
+    if isinstance(value, str) and value != encodable(value):
+        return str
     if isinstance(value, SCALARS):
         return _LITERAL[value]
     return dict if isinstance(value, Mapping) else list

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.ors.errors import EnvironmentFailure, ModelError, ToolRefused
+from trainer.ors.text import encodable
 
 _REFUSALS: dict[str, ModelError] = {
     "not_found": "unknown_tool",
@@ -35,7 +36,8 @@ def blocks_text(blocks: Any) -> str:
                 parts.append(str(block["text"]))
         else:
             parts.append(f"[{block.get('mimeType') or block.get('type')}: not shown, this trainer reads text]")
-    return "\n".join(parts)
+    text: str = encodable("\n".join(parts))
+    return text
 
 
 def outcome(result: Any, tool: str, name: str) -> Outcome:
@@ -46,7 +48,7 @@ def outcome(result: Any, tool: str, name: str) -> Outcome:
             reason = result.get("reason") or ("input_validation" if "validation" in text.lower() else "not_found")
             if reason not in _REFUSALS:
                 raise EnvironmentFailure("crash", f"{name}: tool {tool!r}: {text}")
-            raise ToolRefused(_REFUSALS[reason], text)
+            raise ToolRefused(_REFUSALS[reason], encodable(text))
         output = result["output"]
         reward, metadata = output.get("reward"), output.get("metadata")
         score = float(reward) if isinstance(reward, int | float) and math.isfinite(reward) else None

@@ -16,6 +16,7 @@ from trainer.ors.docstrings import docstring
 from trainer.ors.hints import SCALARS, hint
 from trainer.ors.notes import parameter_text
 from trainer.ors.schemas import SchemaReader
+from trainer.ors.text import encodable
 
 _TRAINER_NAMES = frozenset({"reset", "get_reward"})  # TRL calls these itself and never shows them to the model
 _MAX_NAME_CHARS = 64  # what function-calling interfaces accept, so that a trained model can be served by one
@@ -45,7 +46,8 @@ class BoundTool:
         spec: what the server listed.
         attribute: the name for the class attribute; also `function.__name__`, hence what the model calls.
         function: a plain function whose keyword arguments go, with their wire names, to `self._call(name, arguments)`.
-        schema: the tool in the form chat templates take, with the server's schema of the arguments as it came.
+        schema: the tool in the form chat templates take, with the server's schema of the arguments as it came, but for
+            what no tokenizer can encode.
     """
 
     spec: ToolSpec
@@ -86,14 +88,15 @@ def _bound(spec: ToolSpec, attribute: str) -> BoundTool:
         spec,
         attribute,
         _function(spec.name, attribute, description, parameters),
-        {"type": "function", "function": function},
+        {"type": "function", "function": encodable(function)},
     )
 
 
 def _function(wire_name: str, attribute: str, description: str, schema: dict[str, Any]) -> FunctionType:
     properties, required = SchemaReader(schema).members(schema)
     names = _safe_names(properties, {"self"}, public=False)
-    wire_names = {safe: wire for wire, safe in names.items() if safe != wire}
+    shown = [(name, wire) for wire, safe in names.items() for name in (safe, encodable(wire))]
+    wire_names = {name: wire for name, wire in shown if name not in properties}
 
     # Positional-only, because a tool may well have an argument called `self`.
     def call(self: _Caller, /, **arguments: Any) -> str:
