@@ -26,6 +26,7 @@ from trl import GRPOTrainer
 from trainer import generations
 from trainer.episodes import Ending, Episode, RolloutLog, Score, ending, metrics
 from trainer.ors.errors import ConfigurationError
+from trainer.ors.rewards import as_score
 from trainer.ors.rollout import Rollout
 from trainer.ors.text import encodable
 from trainer.timing import StepClock
@@ -152,7 +153,7 @@ class EnvGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         totals = (mine * self.reward_weights.to(mine.device)).nansum(dim=1).float().cpu().numpy()
         unscored = mine.isnan().all(dim=1).tolist()
         # TRL's rewards have single precision: as a double, 0.9 would be 0.89999998, no success where it is one at 0.9.
-        scores = [None if none else float(str(total)) for none, total in zip(unscored, totals, strict=True)]
+        scores = [None if none else as_score(float(str(total))) for none, total in zip(unscored, totals, strict=True)]
         self._under_way = None
         self._keep_episodes(prompts, completions, completion_ids_list, scores)
         if self._episodes:

@@ -170,6 +170,20 @@ def test_a_reward_is_the_number_that_the_environment_gave(plays: list[Play], tmp
     assert [line["reward"] for line in rollouts_of(tmp_path)] == [reward] * 3
 
 
+def test_what_single_precision_cannot_hold_is_in_no_result(plays: list[Play], tmp_path: Path) -> None:
+    def boundless(completions: list[Any], **_: Any) -> list[float | None]:
+        return [float("inf"), *[None] * (len(completions) - 1)]
+
+    def script(rollout: int, turn: int) -> str:
+        return "done" if turn else tool_call("note", text="a", reward=1e39 if rollout == 1 else 0.5)
+
+    spec = plays[0].spec(num_tasks=1)
+    made = trainer(spec, script, tmp_path, other_rewards=[boundless])
+    sampled = evaluate(made, spec.train_dataset, rollouts_per_task=4)["sampled"]
+    assert (sampled["scored"], sampled["reward"]) == (0.5, 0.5)
+    assert [line["reward"] for line in rollouts_of(tmp_path)][:4] == [None, None, 0.5, 0.5]
+
+
 def test_an_evaluation_says_now_and_then_how_far_it_is(
     plays: list[Play], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure
 from trainer.ors.rewards import Reduction, Reward
 
+LARGEST = 3.4028234663852886e38  # in single precision
 FAILED = EnvironmentFailure("crash", "it broke")
 
 
@@ -67,6 +68,26 @@ def test_an_episode_cut_short_keeps_its_outcome_alone(reduction: Reduction, scor
     assert Reward(reduction, unfinished=-1.0).score(Played([1.0, 0.5, None], failure=FAILED)) == score
 
 
+@pytest.mark.parametrize(
+    ("reduction", "rewards", "score"),
+    [
+        ("outcome", [0.5, 1e39], 0.5),
+        ("sum", [1e308, 1e308], None),
+        ("mean", [1e308, 1e308, 0.5], 0.5),
+        ("max", [float("inf"), 2.0], 2.0),
+        ("min", [-1e39, 2.0], 2.0),
+        ("sum", [LARGEST, LARGEST], None),
+        ("sum", [LARGEST, LARGEST, -LARGEST, -LARGEST, 1.0], 1.0),
+        ("mean", [LARGEST, LARGEST], LARGEST),
+        ("outcome", [-LARGEST], -LARGEST),
+    ],
+)
+def test_what_single_precision_cannot_hold_is_no_number_to_learn_from(
+    reduction: Reduction, rewards: list[float | None], score: float | None
+) -> None:
+    assert Reward(reduction).score(Played(rewards)) == score
+
+
 @given(st.lists(st.none() | st.floats(-1e6, 1e6)), st.sampled_from(["outcome", "sum", "mean", "max", "min"]))
 def test_calls_that_were_not_scored_change_nothing(rewards: list[float | None], reduction: Reduction) -> None:
     scored: list[float | None] = [reward for reward in rewards if reward is not None]
@@ -99,7 +120,7 @@ def test_it_pickles_and_compares_by_its_settings() -> None:
     assert reward.__name__ == "sum"
 
 
-@pytest.mark.parametrize("unfinished", [float("nan"), float("inf")])
+@pytest.mark.parametrize("unfinished", [float("nan"), float("inf"), 1e39, -1e39])
 def test_only_numbers_that_a_trainer_can_use_are_taken(unfinished: float) -> None:
     with pytest.raises(ConfigurationError):
         Reward(unfinished=unfinished)

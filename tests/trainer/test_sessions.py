@@ -311,7 +311,6 @@ def test_the_models_mistakes_are_told_from_failures(
         '{"ok": true, "output": 7}',
         '{"ok": true, "output": {"blocks": 7}}',
         '{"ok": true, "output": {"blocks": ["text"]}}',
-        '{"ok": true, "output": {"blocks": [], "reward": 1' + "0" * 400 + "}}",
         '{"ok": false}',
         '{"ok": false, "error": "x", "reason": ["list"]}',
         '{"ok": false, "error": "two tools", "reason": "name_collision"}',
@@ -337,6 +336,9 @@ def test_a_result_outside_the_standard_is_a_failure_of_the_environment(result: s
         ({"blocks": None, "reward": "1"}, None, "(no output)"),
         ({"blocks": [{"type": "text", "text": "a"}, {"type": "text", "text": " b"}]}, None, "a\n b"),
         ({"blocks": [], "reward": float("inf")}, None, "(no output)"),
+        ({"blocks": [], "reward": 1e39}, None, "(no output)"),
+        ({"blocks": [], "reward": -(10**400)}, None, "(no output)"),
+        ({"blocks": [], "reward": 3.4028235e38}, 3.4028235e38, "(no output)"),
         ({"blocks": [{"type": "image", "data": "x", "mimeType": "image/png"}], "reward": -1.5}, -1.5, "[image/png"),
     ],
 )

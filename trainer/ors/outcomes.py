@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from trainer.ors.errors import EnvironmentFailure, ModelError, ToolRefused
+from trainer.ors.rewards import as_score
 from trainer.ors.text import encodable
 
 _REFUSALS: dict[str, ModelError] = {
@@ -51,8 +51,8 @@ def outcome(result: Any, tool: str, name: str) -> Outcome:
             raise ToolRefused(_REFUSALS[reason], encodable(text))
         output = result["output"]
         reward, metadata = output.get("reward"), output.get("metadata")
-        score = float(reward) if isinstance(reward, int | float) and math.isfinite(reward) else None
+        score = as_score(reward) if isinstance(reward, int | float) else None
         text = blocks_text(output.get("blocks")) or "(no output)"
         return Outcome(text, score, bool(output.get("finished")), metadata if isinstance(metadata, dict) else None)
-    except (KeyError, TypeError, AttributeError, OverflowError):
+    except (KeyError, TypeError, AttributeError):
         raise EnvironmentFailure("crash", f"{name}: tool {tool!r} answered outside the standard") from None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any, Literal, Protocol, get_args
 
 from trainer.ors.errors import ConfigurationError, EnvironmentFailure
 
+TOO_LARGE = (2 - 2**-24) * 2.0**127  # rounds to infinity in single precision, which trainers keep rewards in
 Reduction = Literal["outcome", "sum", "mean", "max", "min"]
 
 
@@ -25,9 +26,9 @@ class Reward:
     """A TRL reward function over the environments of a batch. Picklable; compares by its settings.
 
     An episode's score is `reduction` over the rewards that its tool calls gave: the last of them, or their sum, mean,
-    maximum or minimum. It is None where no call gave one. An episode that the environment's failure cut short keeps its
-    last reward as its outcome, but has no sum, mean, maximum or minimum: those of half an episode are not those of a
-    whole one.
+    maximum or minimum. It is None where no call gave one, and where single precision cannot hold it. An episode that
+    the environment's failure cut short keeps its last reward as its outcome, but has no sum, mean, maximum or minimum:
+    those of half an episode are not those of a whole one.
 
     Args:
         reduction: How an episode's rewards become one number.
@@ -43,8 +44,10 @@ class Reward:
         if self.reduction not in get_args(Reduction):
             known = ", ".join(get_args(Reduction))
             raise ConfigurationError(f"there is no reward {self.reduction!r}; there are: {known}")
-        if self.unfinished is not None and not math.isfinite(self.unfinished):
-            raise ConfigurationError(f"unfinished_reward is a finite number, not {self.unfinished!r}")
+        if self.unfinished is not None and as_score(self.unfinished) is None:
+            raise ConfigurationError(
+                f"unfinished_reward is a number that single precision holds, not {self.unfinished!r}"
+            )
 
     @property
     def __name__(self) -> str:
@@ -60,7 +63,7 @@ class Reward:
 
     def score(self, episode: Episode) -> float | None:
         """One episode's score."""
-        seen = [reward for reward in episode.rewards if reward is not None]
+        seen = [reward for reward in map(as_score, episode.rewards) if reward is not None]
         if not seen:
             forgiven = episode.finished or episode.failure is not None
             return None if forgiven else self.unfinished
@@ -69,8 +72,14 @@ class Reward:
         if episode.failure is not None:
             return None
         if self.reduction == "mean":
-            return math.fsum(seen) / len(seen)
-        return math.fsum(seen) if self.reduction == "sum" else max(seen) if self.reduction == "max" else min(seen)
+            return fsum(seen) / len(seen)
+        return as_score(fsum(seen)) if self.reduction == "sum" else max(seen) if self.reduction == "max" else min(seen)
+
+
+def as_score(value: float | None) -> float | None:
+    """The value, or None where it is no number to learn from: not finite, or beyond single precision, where a trainer
+    would have infinity for it and learn nothing from the whole group."""
+    return float(value) if value is not None and -TOO_LARGE < value < TOO_LARGE else None
 
 
 def with_coverage(scores: list[float | None], log_metric: Callable[[str, float], None] | None) -> list[float | None]:
