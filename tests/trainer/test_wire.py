@@ -518,6 +518,23 @@ def test_a_redirect_to_another_host_is_refused_and_no_header_reaches_it(location
         assert other.requests == []
 
 
+@pytest.mark.parametrize("location", ["http://[", "//[::1", "http://127.0.0.1:x/"])
+def test_a_redirect_to_no_address_is_refused(location: str) -> None:
+    async def answer(request: Request, reply: Reply) -> None:
+        await reply.head(307, Location=location, Content_Length="0")
+
+    with scripted(answer) as server:
+        failure = failure_of(lambda: get(server.url))
+    assert failure.kind == "refused"
+    assert "redirects to an address that is none" in str(failure)
+
+
+def test_an_address_that_cannot_be_asked_is_not_repeated() -> None:
+    failure = failure_of(lambda: get("http://me:hunter2@a..\u200db"))
+    assert failure.kind == "refused"
+    assert "hunter2" not in str(failure)
+
+
 def test_redirects_in_a_circle_are_a_failure() -> None:
     async def answer(request: Request, reply: Reply) -> None:
         await reply.head(307, Location="/shop/prompt", Content_Length="0")

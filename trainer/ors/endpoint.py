@@ -9,6 +9,8 @@ import urllib.request
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from yarl import URL
+
 from trainer.ors.errors import ConfigurationError
 
 Secret = str | tuple[str, tuple[str, ...]]
@@ -108,12 +110,12 @@ class Endpoint:
 def _check_url(url: str, what: str) -> None:
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in ("http", "https") and bool(URL(url).host) and parts.port != 0
     except ValueError:
         valid = False
     after = re.sub(r"^[^/]*://[^/?#]*", "", url)
     if not valid or "@" in after or re.search(r"\s", url):
-        hint = "; in a password, / ? # @ are written %2F %3F %23 %40" if "@" in after else ""
+        hint = r"; in a password, / ? # @ \ are written %2F %3F %23 %40 %5C" if "@" in after or "\\" in url else ""
         said = f"{what} is no URL of an ORS server: {_shown(url)!r}; http:// or https://, then a host{hint}"
         raise ConfigurationError(said)
     if "?" in after or "#" in after:

@@ -146,6 +146,8 @@ class Exchange:
                 raise EnvironmentFailure("unreachable", said, reached=False) from None
             except aiohttp.ServerTimeoutError:
                 raise EnvironmentFailure("timeout", f"{self._name}: nothing heard for {self._silence:g} s") from None
+            except aiohttp.InvalidURL:  # it quotes the address, with the password that may be in it
+                raise EnvironmentFailure("refused", f"{self._name}: no request can go to its address") from None
             except (aiohttp.ClientError, OSError) as error:
                 said = f"{self._name}: connection lost: {say(error)}"
                 if not _nothing_sent(error):
@@ -153,8 +155,8 @@ class Exchange:
         raise EnvironmentFailure("unreachable", said, reached=False)
 
     def _onward(self, response: aiohttp.ClientResponse) -> str:
-        target = urljoin(self._url, response.headers.get("Location", ""))
         try:
+            target = urljoin(self._url, response.headers.get("Location", ""))
             parts, own = urlsplit(target), urlsplit(self._url)
             if _origin(parts) == _origin(own):
                 return parts._replace(netloc=own.netloc).geturl()
