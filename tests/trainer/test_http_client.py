@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from trainer.ors.errors import ConfigurationError
 from trainer.ors.http import http_client
 
 
@@ -62,6 +63,20 @@ def test_a_proxy_is_used_with_its_own_credentials(address: str, monkeypatch: pyt
 def test_a_proxy_without_a_scheme_is_one_of_http(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", address)
     assert asked("http://environments.example") == ["http://environments.example/health", None, None]
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY"])
+@pytest.mark.parametrize(
+    "proxy", ["http://me:s3cret@proxy:80x", "me:s3cret@proxy:99999", "http://me%3a:s3cret@proxy", "http://s3cret@ü..x"]
+)
+def test_a_variable_that_holds_no_proxy_is_named_and_not_repeated(
+    address: str, monkeypatch: pytest.MonkeyPatch, variable: str, proxy: str
+) -> None:
+    monkeypatch.setenv(variable, proxy)
+    with pytest.raises(ConfigurationError) as caught:
+        asked(f"http://{address}")
+    assert str(caught.value).startswith(f"{variable} holds no address of a proxy")
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_host_of_no_proxy_is_asked_itself(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

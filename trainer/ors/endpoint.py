@@ -103,8 +103,13 @@ class Endpoint:
             return None
         if not urllib.request.getproxies().get(parts.scheme):
             return None
-        name = f"{parts.scheme}_proxy"
-        return next((name for name in (name, name.upper()) if os.environ.get(name)), name)
+        return proxy_variable(parts.scheme)
+
+
+def proxy_variable(scheme: str) -> str:
+    """The variable that names the proxy for a scheme, as it is spelt where it is set."""
+    name = f"{scheme}_proxy"
+    return next((name for name in (name, name.upper()) if os.environ.get(name)), name)
 
 
 def _check_url(url: str, what: str) -> None:

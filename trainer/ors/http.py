@@ -15,7 +15,8 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import aiohttp
 from yarl import URL
 
-from trainer.ors.errors import EnvironmentFailure
+from trainer.ors.endpoint import proxy_variable
+from trainer.ors.errors import ConfigurationError, EnvironmentFailure
 
 CONNECT = 10.0  # seconds
 IDLE = 1.5  # seconds that a connection is kept for: less than servers do, gunicorn 2 and uvicorn and Node 5
@@ -59,20 +60,30 @@ def http_client(base_url: str) -> aiohttp.ClientSession:
 
     The proxy is looked up here, once. aiohttp, told to trust the environment's variables, does so on a helper thread
     before every request, and sends what a `.netrc` holds for the host.
+
+    Raises ConfigurationError where the proxy's variable holds no address.
     """
-    parts = urlsplit(base_url)
-    proxy, user, password = None, None, None
-    if parts.hostname and not urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
-        found = urllib.request.getproxies().get(parts.scheme)
-        if found:
-            url = URL(found if "://" in found else f"http://{found}")
-            proxy, user, password = url.with_user(None), url.user, url.password
     with warnings.catch_warnings():
         # aiohttp 3 has no other way to give a pool its proxy's password, yet announces the end of this one.
         warnings.simplefilter("ignore", DeprecationWarning)
-        auth = aiohttp.BasicAuth(user, password or "") if user else None
+        proxy, auth = _proxy(urlsplit(base_url))
         pool = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE)
         return aiohttp.ClientSession(connector=pool, proxy=proxy, proxy_auth=auth)
+
+
+def _proxy(parts: SplitResult) -> tuple[URL | None, aiohttp.BasicAuth | None]:
+    """The proxy for an address, and its password."""
+    if not parts.hostname or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None, None
+    found = urllib.request.getproxies().get(parts.scheme)
+    if not found:
+        return None, None
+    try:
+        url = URL(found if "://" in found else f"http://{found}")
+        return url.with_user(None), aiohttp.BasicAuth(url.user, url.password or "") if url.user else None
+    except ValueError:  # it may quote the password
+        said = f"{proxy_variable(parts.scheme)} holds no address of a proxy: http://, then a host and a port"
+        raise ConfigurationError(said) from None
 
 
 class Exchange:

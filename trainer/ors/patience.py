@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from trainer.ors.errors import EnvironmentFailure
+from trainer.ors.errors import ConfigurationError, EnvironmentFailure
 from trainer.ors.http import HTTPStatus
 
 T = TypeVar("T")
@@ -59,8 +59,18 @@ class Health:
 
 
 def starting_ride_out() -> float:
-    """Seconds for which a backend is waited for that says it is still starting, as in the SDK."""
-    return float(os.environ.get("OPENREWARD_STARTING_RIDE_OUT_S", "600"))
+    """Seconds for which a backend is waited for that says it is still starting, as in the SDK.
+
+    Raises ConfigurationError where the variable that says it holds no such number.
+    """
+    told = os.environ.get("OPENREWARD_STARTING_RIDE_OUT_S") or "600"
+    try:
+        seconds = float(told)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise ConfigurationError(f"OPENREWARD_STARTING_RIDE_OUT_S is a number of seconds, not {told!r}")
+    return seconds
 
 
 async def patiently(
@@ -91,7 +101,7 @@ async def patiently(
             if failure.starting:
                 deadline = max(deadline, start + starting_ride_out())
             left = deadline - clock()
-            delay = failure.retry_after or min(first * 2 ** (attempts - 1), longest, left / 2)
+            delay = failure.retry_after or min(first * 2 ** min(attempts - 1, 10), longest, left / 2)
             away = health.down_since is not None and not failure.starting
             if away or _hopeless(failure, attempts) or max(delay, SHORTEST) > left:
                 health.failed(str(failure), began, task)
