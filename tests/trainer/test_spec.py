@@ -88,6 +88,7 @@ def test_without_the_openreward_package_the_first_use_says_what_to_install(block
         ({"max_concurrency": 0}, "at least 1"),
         ({"reward": "median"}, "there is no reward 'median'"),
         ({"unfinished_reward": float("nan")}, "finite"),
+        ({"unfinished_reward": 1e39}, "finite number that single precision holds"),
         ({"headers": {"X-Tenant": "a\r\nX-Other: b"}}, "'X-Tenant' cannot be sent"),
         ({"headers": {"bad name": "a"}}, "'bad name' cannot be sent"),
         ({"hf_token": "hf_a\x00b"}, "'Authorization' cannot be sent"),

@@ -46,7 +46,7 @@ class Reward:
             raise ConfigurationError(f"there is no reward {self.reduction!r}; there are: {known}")
         if self.unfinished is not None and as_score(self.unfinished) is None:
             raise ConfigurationError(
-                f"unfinished_reward is a number that single precision holds, not {self.unfinished!r}"
+                f"unfinished_reward is a finite number that single precision holds, not {self.unfinished!r}"
             )
 
     @property
