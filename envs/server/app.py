@@ -57,7 +57,7 @@ class Application:
         _check_names(environments)
         served = Server(list(environments), return_errors="exception" if settings.show_errors else "none")
         errors.add_handlers(served.app)
-        self._sessions = sdk.Sessions(served)
+        self._sessions = sdk.Sessions(served, show_errors=settings.show_errors)
         self._metrics = Metrics(lambda: len(self._sessions))
         self._calls = Calls(settings, self._metrics)
         sdk.intercept_calls(self._calls, self._calls.run, self._calls.told)

@@ -20,6 +20,7 @@ from openreward.environments.types import JSONObject, RunToolError, RunToolOutpu
 
 from envs.server import sdk
 from envs.server.asgi import retry_later
+from envs.server.errors import sendable
 from envs.server.metrics import Metrics
 from envs.server.settings import Settings
 
@@ -194,7 +195,7 @@ class Calls:
     def _rejected(self, environment: type[Environment], error: Exception) -> Rejected:
         reason = f"{type(error).__name__}: {error}"
         place = traceback.extract_tb(error.__traceback__)[-1]
-        told = f": {_sendable(reason)}" if self._settings.show_errors else "; the reason is in the server's log."
+        told = f": {sendable(reason)}" if self._settings.show_errors else "; the reason is in the server's log."
         return Rejected(
             f"The environment rejected the task_spec{told}",
             f"{environment.name()} rejected the task_spec at {Path(place.filename).name}:{place.lineno}: {reason}",
@@ -205,7 +206,7 @@ class Calls:
             return f"the {what} failed; the reason is in the server's log"
         if not isinstance(error, Exception):
             return f"the {what} raised {type(error).__name__}: {error}"
-        return _sendable(str(error)) or type(error).__name__
+        return sendable(str(error)) or type(error).__name__
 
     def _cut_off(self, name: str) -> CutOff:
         if self._stopping:
@@ -218,11 +219,6 @@ def _use(environment: Environment) -> Use:
     # Kept on the instance, so that it goes when the session goes and needs nothing of the environment's class.
     use: Use = vars(environment).setdefault("_server_use", Use())
     return use
-
-
-def _sendable(text: str) -> str:
-    # Half a surrogate pair cannot be sent; the answer would break off in the middle.
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _outcome(output: RunToolOutput) -> str:

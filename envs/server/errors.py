@@ -47,6 +47,11 @@ class Guard:
             await answer(scope, send, 500, {"detail": "Internal Server Error"})
 
 
+def sendable(text: str) -> str:
+    """Return a text as it can be sent: half a surrogate pair cannot, and the answer would break off in the middle."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def add_handlers(app: FastAPI) -> None:
     """Have the SDK's app answer 4xx to a request whose errors cannot be told in JSON.
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import contextmanager, suppress
 from typing import Any, TypeGuard
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from openreward.environments import Environment, server, session
 from openreward.environments import environment as environment_module
 from openreward.environments.reconnect import sse_task_stream
@@ -23,9 +23,11 @@ from openreward.environments.server import Server
 from openreward.environments.toolset import Toolset
 from openreward.environments.types import JSONObject, RunToolError, RunToolOutput
 from openreward.environments.utils import run_user_callable
+from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import Request
 from starlette.types import Scope
 
+from envs.server.errors import sendable
 from envs.server.stream import EventStream
 
 Call = Callable[[Environment, Toolset | None, str, JSONObject], Awaitable[RunToolOutput]]
@@ -53,10 +55,16 @@ _ASKED_FOR = (
 
 
 class Sessions:
-    """The sessions of one SDK server, which keeps them in private dictionaries by session id."""
+    """The sessions of one SDK server, which keeps them in private dictionaries by session id.
 
-    def __init__(self, sdk_server: Server) -> None:
+    Args:
+        sdk_server: the server.
+        show_errors: tell clients the text of what a setup raised.
+    """
+
+    def __init__(self, sdk_server: Server, *, show_errors: bool) -> None:
         self._server = sdk_server
+        sdk_server._setup_errors = _SetupErrors(show_errors)
 
     def __len__(self) -> int:
         return len(self._server._active_envs)
@@ -102,6 +110,31 @@ class Sessions:
         """End the SDK's own reaper, whose 900 seconds cannot be set; called once the SDK's app has started."""
         if self._server._reaper_task is not None:
             self._server._reaper_task.cancel()
+
+
+class _SetupErrors(dict[str, Any]):
+    """How the setups of sessions failed, which is told to every request that such a session gets.
+
+    The SDK raises what it finds here. One exception raised again and again would keep everything that those requests
+    held, and the log would tell all of it for each of them; so each gets one of its own, without the setup's traceback,
+    which the log has by then.
+    """
+
+    def __init__(self, show_errors: bool) -> None:
+        super().__init__()
+        self._show_errors = show_errors
+
+    def __setitem__(self, sid: str, error: Exception) -> None:
+        if isinstance(error, AnyHTTPException):
+            told = error.status_code, error.detail, error.headers
+        else:
+            text = sendable(f"{type(error).__name__}: {error}") if self._show_errors else "Internal Server Error"
+            told = 500, text, None
+        super().__setitem__(sid, told)
+
+    def get(self, sid: str, default: Any = None) -> Any:
+        told = super().get(sid)
+        return default if told is None else HTTPException(*told)
 
 
 def intercept_calls(call: Call, run: Callable[..., Awaitable[Any]], told: Callable[[Work], Work]) -> None:

@@ -169,6 +169,27 @@ def test_what_a_tool_raises_is_told_without_its_traceback(server: TrialServer) -
     client.post("/delete")
 
 
+def test_a_failed_setup_is_told_to_every_request_and_its_traceback_to_the_log_once() -> None:
+    with trial_server() as server:
+        client = server.open("broken", {"target": "broken setup"})
+        told = (500, {"detail": "ValueError: cannot set up with {}"})
+        call = {"name": "say", "input": {"text": "x" * 10_000}}
+        grown = []
+        for _ in range(4):
+            before = len(server.log())
+            for answer in (client.get("/trial/prompt"), client.post("/trial/call", json=call)):
+                assert (answer.status_code, answer.json()) == told
+            grown.append(len(server.log()) - before)
+        assert client.get("/trial/task_tools").json() == told[1]
+        assert server.log().count("Traceback") == 1
+        assert max(grown[1:]) < 1000, grown
+        client.post("/delete").raise_for_status()
+        assert client.get("/trial/prompt").status_code == 404
+    with trial_server(ENV_SHOW_ERRORS="false") as server:
+        client = server.open("broken", {"target": "broken setup"})
+        assert client.get("/trial/prompt").json() == {"detail": "Internal Server Error"}
+
+
 def test_a_bad_body_is_one_line_of_the_log_and_a_crash_a_traceback() -> None:
     with trial_server() as server:
         session = server.open("crash")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
+import weakref
 from importlib.metadata import version
 
 import pytest
+from fastapi import HTTPException
 from openreward.environments import Environment, server, session
 from openreward.environments import environment as environment_module
 from sse_starlette import EventSourceResponse
@@ -28,6 +31,36 @@ def test_sessions_are_kept_where_they_are_looked_for() -> None:
     for name in ("_active_envs", "_active_toolsets", "_last_ping", "_setup_tasks", "_ready", "_setup_errors"):
         assert getattr(made, name) == {}, name
     assert made._reaper_task is None
+
+
+def test_a_setups_failure_keeps_nothing_of_the_requests_that_are_told(source: str) -> None:
+    made = server.Server([TrialEnvironment])
+    sdk.Sessions(made, show_errors=True)
+    failures = made._setup_errors
+    failures["one"] = LookupError("no sandbox")
+    held: list[weakref.ref[object]] = []
+
+    class Body:
+        pass
+
+    def request() -> None:
+        body = Body()
+        held.append(weakref.ref(body))
+        if error := failures.get("one"):
+            raise error
+
+    for _ in range(3):
+        with pytest.raises(HTTPException) as raised:
+            request()
+        assert (raised.value.status_code, raised.value.detail) == (500, "LookupError: no sandbox")
+        del raised
+    gc.collect()
+    assert [reference() for reference in held] == [None] * 3
+    failures["two"] = HTTPException(410, "Session deleted", {"a": "b"})
+    assert vars(failures.get("two")) == {"status_code": 410, "detail": "Session deleted", "headers": {"a": "b"}}
+    assert failures.get("three") is None
+    assert source.count("_setup_errors.get(sid") == 3
+    assert source.count("_setup_errors[sid] = e\n") == 1
 
 
 def test_deleting_a_session_takes_its_dictionaries() -> None:
