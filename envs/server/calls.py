@@ -98,6 +98,14 @@ class Calls:
         except CutOff:
             outcome = "timeout"
             raise
+        except asyncio.CancelledError as error:
+            # Nobody but the tool cancels the task of a call. The SDK would leave the client of a cancelled one waiting
+            # for ever.
+            task = asyncio.current_task()
+            while task is not None and task.cancelling():
+                task.uncancel()
+            logger.error("%s: %r cancelled its own task", environment.name(), name, exc_info=error)
+            raise Failure(self._text("tool", error)) from None
         finally:
             tool = "" if outcome == "not_found" else name
             self._metrics.call_ended(environment.name(), tool, outcome, time.perf_counter() - started)
@@ -163,8 +171,12 @@ class Calls:
         try:
             async with timeout:
                 self._running.add(timeout)
-                return await work
-        except TimeoutError:
+                result = await work
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    await asyncio.sleep(0)  # a task that was cancelled last of all is told so only where it waits
+                return result
+        except (TimeoutError, asyncio.CancelledError):
             if not timeout.expired():
                 raise
             cut_off = self._cut_off(name)
@@ -186,8 +198,6 @@ class Calls:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # A call that cancels itself must not look like a cancelled one to the SDK, which would leave its client
-            # waiting for ever.
             logger.error("%s: %r ended in %s", environment.name(), name, type(error).__name__, exc_info=error)
             failure = error
         raise Failure(self._text("tool", failure)) from None

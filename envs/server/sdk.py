@@ -223,8 +223,7 @@ async def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return None
     if function == getattr(getattr(function, "__self__", None), "setup", None):
         return await run_to_its_end(function)
-    with _contained():
-        return await run_user_callable(function, *args, **kwargs)
+    return await _in_own_task(run_user_callable, function, *args, **kwargs)
 
 
 async def run_to_its_end(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -232,9 +231,9 @@ async def run_to_its_end(function: Callable[..., Any], *args: Any, **kwargs: Any
 
     Nothing interrupts a thread, and a teardown beside a setup would miss what the setup makes after that.
     """
+    if inspect.iscoroutinefunction(function):
+        return await _in_own_task(function, *args, **kwargs)
     with _contained():
-        if inspect.iscoroutinefunction(function):
-            return await function(*args, **kwargs)
         work = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
         thread = asyncio.get_running_loop().run_in_executor(None, work)
         try:
@@ -245,7 +244,22 @@ async def run_to_its_end(function: Callable[..., Any], *args: Any, **kwargs: Any
                     await asyncio.wait([thread])
             thread.exception()  # seen, so that nothing is said about it
             raise
-        return await result if inspect.isawaitable(result) else result
+    return await _in_own_task(_awaited, result) if inspect.isawaitable(result) else result
+
+
+async def _awaited(work: Awaitable[Any]) -> Any:
+    return await work
+
+
+async def _in_own_task(function: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
+    """Run asynchronous code; where it cancels the task that it finds itself in, its caller's is another."""
+
+    async def contained() -> Any:
+        with _contained():
+            return await function(*args, **kwargs)
+
+    with _contained():
+        return await asyncio.create_task(contained())
 
 
 @contextmanager

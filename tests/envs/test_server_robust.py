@@ -218,6 +218,7 @@ def test_a_log_of_errors_only_has_no_bad_bodies() -> None:
     [
         ("broken score", "no scores from 'broken score'"),
         ("score that gives up", "the environment's code cancelled itself"),
+        ("score that cancels itself", "the environment's code cancelled itself"),
     ],
 )
 def test_a_score_that_fails_is_told_and_logged(server: TrialServer, target: str, told: str) -> None:
@@ -232,6 +233,8 @@ def test_a_score_that_fails_is_told_and_logged(server: TrialServer, target: str,
     [
         ("leave", {}, "the tool raised SystemExit: 3"),
         ("give_up", {}, "the tool raised CancelledError: "),
+        ("cancel", {"seconds": 30}, "the tool raised CancelledError: "),
+        ("cancel", {"seconds": 0}, "the tool raised CancelledError: "),
         ("crash", {"text": ""}, "RuntimeError"),
         ("crash", {"text": "\ud800 of a pair"}, "\\ud800 of a pair"),
         ("crash", {"text": "two\nlines"}, "two\nlines"),
@@ -247,6 +250,14 @@ def test_a_tool_cannot_end_the_server_or_leave_its_client_waiting(
         "event: error",
         *(f"data: {line}" for line in told.split("\n")),
     ]
+    client.post("/delete")
+
+
+def test_a_setup_that_cancels_its_task_has_failed(server: TrialServer) -> None:
+    client = server.open("odd", {"target": "setup that cancels itself"})
+    for answer in (client.get("/trial/prompt"), client.post("/trial/call", json={"name": "say", "input": {}})):
+        assert answer.status_code == 500
+        assert answer.json() == {"detail": "RuntimeError: the environment's code cancelled itself"}
     client.post("/delete")
 
 

@@ -88,6 +88,8 @@ class TrialEnvironment(Environment):
 
     async def setup(self) -> None:
         await asyncio.sleep(float(self.task_spec.get("setup_seconds", 0)))
+        if self.target == "setup that cancels itself":
+            await cancel_this_task()
         if self.target == "broken setup":
             raise ValueError(f"cannot set up with {self.secrets}")
 
@@ -108,6 +110,8 @@ class TrialEnvironment(Environment):
         await asyncio.sleep(float(self.task_spec.get("score_seconds", 0)))
         if self.target == "broken score":
             raise ValueError(f"no scores from {self.target!r}")
+        if self.target == "score that cancels itself":
+            await cancel_this_task()
         if self.target == "score that gives up":
             raise asyncio.CancelledError
         return [0.5 for _ in candidates]
@@ -165,6 +169,12 @@ class TrialEnvironment(Environment):
         """Be cancelled from within."""
         raise asyncio.CancelledError
 
+    @tool
+    async def cancel(self, arguments: Seconds) -> ToolOutput:
+        """Cancel the task that it runs in, and wait before it returns if there is anything to wait for."""
+        await cancel_this_task(arguments.seconds)
+        return ToolOutput(blocks=[TextBlock(text="cancelled")])
+
 
 class SlowSetup(Environment):
     """One whose setup blocks a thread, as one does that starts a container."""
@@ -196,6 +206,15 @@ class SlowSetup(Environment):
     async def nothing(self) -> ToolOutput:
         """Do nothing."""
         return ToolOutput(blocks=[TextBlock(text="done")])
+
+
+async def cancel_this_task(seconds: float = 30) -> None:
+    """Cancel the task that this runs in, as code does which takes it for its own."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    if seconds:
+        await asyncio.sleep(seconds)
 
 
 def mark(line: str) -> None:
