@@ -25,6 +25,7 @@ from envs.server.metrics import Metrics
 from envs.server.page import Page
 from envs.server.reaper import Reaper
 from envs.server.redaction import Redaction
+from envs.server.results import Results
 from envs.server.routes import Routes
 from envs.server.settings import Settings
 
@@ -57,10 +58,11 @@ class Application:
         _check_names(environments)
         served = Server(list(environments), return_errors="exception" if settings.show_errors else "none")
         errors.add_handlers(served.app)
-        self._sessions = sdk.Sessions(served, show_errors=settings.show_errors)
-        self._metrics = Metrics(lambda: len(self._sessions))
+        self._metrics = Metrics(lambda: len(self._sessions), lambda: results.size)
         self._calls = Calls(settings, self._metrics)
-        sdk.intercept_calls(self._calls, self._calls.run, self._calls.told)
+        results = Results(self._calls.told)
+        self._sessions = sdk.Sessions(served, show_errors=settings.show_errors, ended=results.forget)
+        sdk.intercept_calls(self._calls, self._calls.run, results.stream)
         sdk.spare_work(served.app)
         self._gate = SessionGate(served.app, self._sessions, settings.max_sessions, self._metrics, self._redaction)
         self._ready = Ready(environments, settings)

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TASK_ERRORS = (ValueError, TypeError, LookupError)  # pydantic's ValidationError is a ValueError
+_LONGEST_ERROR = 4000
 _own_task: ContextVar[Any] = ContextVar("own_task", default=None)
 """The task that the environment itself gave for the running request: one that it rejects is no client's mistake."""
 
@@ -94,7 +95,7 @@ class Calls:
         try:
             output = await self._bounded(environment, name, self._tool(environment, toolset, name, arguments))
             outcome = _outcome(output)
-            return output
+            return _shortened(output)
         except CutOff:
             outcome = "timeout"
             raise
@@ -189,18 +190,17 @@ class Calls:
     async def _tool(
         self, environment: Environment, toolset: Toolset | None, name: str, arguments: JSONObject
     ) -> RunToolOutput:
-        failure: BaseException
         try:
             return await sdk.call_session_tool(environment, toolset, name, arguments)
         except Exception as error:  # the SDK has logged it, with its traceback
-            failure = error
+            told = self._text("tool", error)
         except (SystemExit, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             logger.error("%s: %r ended in %s", environment.name(), name, type(error).__name__, exc_info=error)
-            failure = error
-        raise Failure(self._text("tool", failure)) from None
+            told = self._text("tool", error)
+        raise Failure(told)
 
     def _rejected(self, environment: type[Environment], error: Exception) -> Rejected:
         reason = f"{type(error).__name__}: {error}"
@@ -229,6 +229,16 @@ def _use(environment: Environment) -> Use:
     # Kept on the instance, so that it goes when the session goes and needs nothing of the environment's class.
     use: Use = vars(environment).setdefault("_server_use", Use())
     return use
+
+
+def _shortened(output: RunToolOutput) -> RunToolOutput:
+    # The SDK quotes what was wrong with a call, which may be megabytes for the model to read.
+    error = output.root
+    if not isinstance(error, RunToolError) or len(error.error) <= _LONGEST_ERROR:
+        return output
+    left_out = len(error.error) - _LONGEST_ERROR
+    text = f"{error.error[:_LONGEST_ERROR]}… and {left_out:,} characters more"
+    return RunToolOutput(error.model_copy(update={"error": text}))
 
 
 def _outcome(output: RunToolOutput) -> str:

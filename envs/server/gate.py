@@ -7,7 +7,7 @@ import json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from envs.server import sdk
-from envs.server.asgi import answer, header, replay, retry_later
+from envs.server.asgi import answer, replay, retry_later
 from envs.server.metrics import Metrics
 from envs.server.redaction import Redaction
 from envs.server.sdk import Sessions
@@ -50,7 +50,7 @@ class SessionGate:
             await self._app(scope, receive, send)
 
     async def _create(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sid = _session_id(scope)
+        sid = sdk.session_id(scope)
         if not sid:
             await self._app(scope, receive, send)  # which refuses it
             return
@@ -83,7 +83,7 @@ class SessionGate:
         return {*self._sessions, *self._opening}
 
     async def _delete(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sid = _session_id(scope)
+        sid = sdk.session_id(scope)
         known = sid in self._sessions
         await self._app(scope, receive, send)
         if known and sid not in self._sessions:
@@ -95,11 +95,6 @@ class SessionGate:
             await self._app(scope, replay(message, receive), send)
         else:
             await answer(scope, send, 503, {"detail": "This server is stopping."}, retry_later())
-
-
-def _session_id(scope: Scope) -> str:
-    # Read as the SDK reads it.
-    return (header(scope, b"x-session-id") or b"").decode("latin-1").strip()
 
 
 def _resumes(body: bytes) -> bool:

@@ -15,14 +15,17 @@ class Metrics:
 
     Args:
         sessions_open: asked for the number of open sessions when the metrics are read.
+        results_bytes: asked for the size of the results kept.
     """
 
     media_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, sessions_open: Callable[[], float]) -> None:
+    def __init__(self, sessions_open: Callable[[], float], results_bytes: Callable[[], float]) -> None:
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         Gauge("ors_sessions_open", "Sessions open now.", registry=registry).set_function(sessions_open)
+        kept = "Bytes of the results kept for clients that come back for them."
+        Gauge("ors_results_kept_bytes", kept, registry=registry).set_function(results_bytes)
         self._created = Counter("ors_sessions_created", "Sessions opened.", registry=registry)
         self._ended = Counter("ors_sessions_ended", "Sessions ended.", ["reason"], registry=registry)
         self._refused = Counter("ors_requests_refused", "Requests refused by a limit.", ["reason"], registry=registry)

@@ -18,7 +18,8 @@ from typing import Any, TypeGuard
 from fastapi import FastAPI, HTTPException
 from openreward.environments import Environment, server, session
 from openreward.environments import environment as environment_module
-from openreward.environments.reconnect import sse_task_stream
+from openreward.environments.reconnect import CHUNK_SIZE as CHUNK_SIZE
+from openreward.environments.reconnect import LINGER_SECONDS as LINGER_SECONDS
 from openreward.environments.server import Server
 from openreward.environments.toolset import Toolset
 from openreward.environments.types import JSONObject, RunToolError, RunToolOutput
@@ -27,12 +28,15 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import Request
 from starlette.types import Scope
 
+from envs.server.asgi import header
 from envs.server.errors import sendable
 from envs.server.stream import EventStream
 
 Call = Callable[[Environment, Toolset | None, str, JSONObject], Awaitable[RunToolOutput]]
 Work = Coroutine[Any, Any, str]
+Stream = Callable[..., AsyncGenerator[dict[str, Any], None]]
 call_session_tool: Call = session.call_session_tool
+delete_session = server._delete_session
 introspect_tool = environment_module._introspect_tool
 
 _introspected: weakref.WeakKeyDictionary[Any, tuple[dict[str, Any], list[inspect.Parameter]]] = (
@@ -60,10 +64,13 @@ class Sessions:
     Args:
         sdk_server: the server.
         show_errors: tell clients the text of what a setup raised.
+        ended: is given the id of every session once it has been torn down.
     """
 
-    def __init__(self, sdk_server: Server, *, show_errors: bool) -> None:
+    def __init__(self, sdk_server: Server, *, show_errors: bool, ended: Callable[[str], None]) -> None:
         self._server = sdk_server
+        self._ended = ended
+        vars(server)["_delete_session"] = self._delete
         sdk_server._setup_errors = _SetupErrors(show_errors)
 
     def __len__(self) -> int:
@@ -106,6 +113,12 @@ class Sessions:
             own._setup_errors,
         )
 
+    async def _delete(self, sid: str, *dictionaries: Any) -> None:
+        try:
+            await delete_session(sid, *dictionaries)
+        finally:
+            self._ended(sid)
+
     def stop_sdk_reaper(self) -> None:
         """End the SDK's own reaper, whose 900 seconds cannot be set; called once the SDK's app has started."""
         if self._server._reaper_task is not None:
@@ -137,18 +150,14 @@ class _SetupErrors(dict[str, Any]):
         return default if told is None else HTTPException(*told)
 
 
-def intercept_calls(call: Call, run: Callable[..., Awaitable[Any]], told: Callable[[Work], Work]) -> None:
+def intercept_calls(call: Call, run: Callable[..., Awaitable[Any]], stream: Stream) -> None:
     """Have what the SDK runs of an environment pass through here.
 
     Args:
         call: in place of `call_session_tool`, to which it passes every tool call on.
         run: in place of `run_user_callable`, for everything else.
-        told: is given the work behind every event stream, and decides which text its failure has.
+        stream: in place of `sse_task_stream`, for the events of whatever a client may come back for.
     """
-
-    def stream(make: Callable[[], Work], *args: Any, **kwargs: Any) -> AsyncGenerator[dict[str, Any], None]:
-        return sse_task_stream(lambda: told(make()), *args, **kwargs)
-
     vars(server)["call_session_tool"] = call
     vars(server)["run_user_callable"] = vars(session)["run_user_callable"] = run
     vars(server)["sse_task_stream"] = stream
@@ -190,6 +199,11 @@ def use_logger(make: Callable[[str], Any]) -> None:
 def refused(error: str) -> RunToolOutput:
     """Return the protocol's answer to a call that comes after the end of its episode."""
     return RunToolOutput(RunToolError(reason="episode_finished", error=error))
+
+
+def session_id(scope: Scope) -> str:
+    """Return the id of a request's session, read as the SDK reads it; "" where it has none."""
+    return (header(scope, b"x-session-id") or b"").decode("latin-1").strip()
 
 
 def secrets(scope: Scope) -> dict[str, Any]:

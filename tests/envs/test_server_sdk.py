@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import inspect
+import re
 import weakref
 from importlib.metadata import version
 
 import pytest
 from fastapi import HTTPException
-from openreward.environments import Environment, server, session
+from openreward.environments import Environment, reconnect, server, session
 from openreward.environments import environment as environment_module
 from sse_starlette import EventSourceResponse
 
@@ -35,7 +36,7 @@ def test_sessions_are_kept_where_they_are_looked_for() -> None:
 
 def test_a_setups_failure_keeps_nothing_of_the_requests_that_are_told(source: str) -> None:
     made = server.Server([TrialEnvironment])
-    sdk.Sessions(made, show_errors=True)
+    sdk.Sessions(made, show_errors=True, ended=lambda sid: None)
     failures = made._setup_errors
     failures["one"] = LookupError("no sandbox")
     held: list[weakref.ref[object]] = []
@@ -63,8 +64,12 @@ def test_a_setups_failure_keeps_nothing_of_the_requests_that_are_told(source: st
     assert source.count("_setup_errors[sid] = e\n") == 1
 
 
+def test_sessions_are_deleted_by_the_name_that_is_replaced(source: str) -> None:
+    assert len(re.findall(r"_delete_session\(\s+sid,", source)) == 3
+
+
 def test_deleting_a_session_takes_its_dictionaries() -> None:
-    assert list(inspect.signature(server._delete_session).parameters) == [
+    assert list(inspect.signature(sdk.delete_session).parameters) == [
         "sid",
         "active_envs",
         "active_toolsets",
@@ -96,7 +101,7 @@ def test_the_environments_code_goes_through_the_name_that_is_replaced(source: st
             or f"await run_user_callable(env_cls.{name}" in source
         ), name
     assert source.count("run_user_callable(") == len(sdk._ASKED_FOR) + 2
-    assert "await run_user_callable(env.teardown)" in inspect.getsource(server._delete_session)
+    assert "await run_user_callable(env.teardown)" in inspect.getsource(sdk.delete_session)
     assert [inspect.getsource(method).count("pass") for method in (Environment.setup, Environment.teardown)] == [1, 1]
 
 
@@ -116,6 +121,8 @@ def test_only_what_a_client_waits_for_is_asked_for() -> None:
 
 def test_a_streams_work_goes_through_the_name_that_is_replaced(source: str) -> None:
     assert source.count("sse_task_stream(\n                    lambda: ") == 2
+    parameters = list(inspect.signature(reconnect.sse_task_stream).parameters)
+    assert parameters == ["task_factory", "request", "task_id"], "compare reconnect.py with envs/server/results.py"
 
 
 def test_streams_are_made_by_the_name_that_is_replaced(source: str) -> None:
