@@ -126,14 +126,15 @@ class Application:
 
     async def _end(self) -> None:
         self._reaping.cancel()
-        ending = [asyncio.create_task(self._end_session(sid)) for sid in self._sessions]
+        ending = [asyncio.create_task(self._end_session(sid)) for sid in {*self._sessions, *self._sessions.ending()}]
         # Not `asyncio.timeout`, which waits for what it cancels: a setup that blocks a thread is not to be cancelled.
         _, late = await asyncio.wait([*ending, asyncio.create_task(self._ready.end())], timeout=_TEARDOWN_SECONDS)
         if late:
             logger.error("teardown took longer than %.0f s; the server ends without it", _TEARDOWN_SECONDS)
 
     async def _end_session(self, sid: str) -> None:
-        self._metrics.session_ended("stopped")
+        if sid not in self._sessions.ending():
+            self._metrics.session_ended("stopped")
         await self._sessions.end(sid)
 
 

@@ -24,7 +24,7 @@ class SessionGate:
     Args:
         app: the SDK's app.
         sessions: its sessions.
-        limit: sessions that may be open at once.
+        limit: sessions that may be open at once, with those that are being torn down.
     """
 
     def __init__(self, app: ASGIApp, sessions: Sessions, limit: int, metrics: Metrics, redaction: Redaction) -> None:
@@ -57,12 +57,16 @@ class SessionGate:
         if sid in self._opening:
             await answer(scope, send, 400, {"detail": "Session already exists"})
             return
-        if len(self._sessions) + len(self._opening) >= self._limit:
+        if sid in self._sessions.ending():
+            detail = "The session of this id is still being torn down; open another one."
+            await answer(scope, send, 400, {"detail": detail})
+            return
+        before = self._sessions.environment(sid)
+        if before is None and len(self._sessions) + len(self._opening) >= self._limit:
             self._metrics.refused("sessions")
             detail = f"All {self._limit} sessions of this server are in use; try again later."
             await answer(scope, send, 429, {"detail": detail}, retry_later())
             return
-        before = self._sessions.environment(sid)
         try:
             secrets = sdk.secrets(scope)
             if before is None:  # otherwise the SDK refuses
@@ -79,8 +83,8 @@ class SessionGate:
                 self._metrics.session_created()
 
     def known(self) -> set[str]:
-        """Return the ids of the sessions that are open or being opened."""
-        return {*self._sessions, *self._opening}
+        """Return the ids of the sessions that are open, being opened or being torn down."""
+        return {*self._sessions, *self._sessions.ending(), *self._opening}
 
     async def _delete(self, scope: Scope, receive: Receive, send: Send) -> None:
         sid = sdk.session_id(scope)

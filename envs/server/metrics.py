@@ -23,7 +23,8 @@ class Metrics:
     def __init__(self, sessions_open: Callable[[], float], results_bytes: Callable[[], float]) -> None:
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        Gauge("ors_sessions_open", "Sessions open now.", registry=registry).set_function(sessions_open)
+        held = "Sessions open now, or being torn down."
+        Gauge("ors_sessions_open", held, registry=registry).set_function(sessions_open)
         kept = "Bytes of the results kept for clients that come back for them."
         Gauge("ors_results_kept_bytes", kept, registry=registry).set_function(results_bytes)
         self._created = Counter("ors_sessions_created", "Sessions opened.", registry=registry)

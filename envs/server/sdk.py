@@ -11,7 +11,7 @@ import functools
 import inspect
 import time
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, KeysView, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeGuard
 
@@ -70,11 +70,14 @@ class Sessions:
     def __init__(self, sdk_server: Server, *, show_errors: bool, ended: Callable[[str], None]) -> None:
         self._server = sdk_server
         self._ended = ended
+        self._ending: dict[str, asyncio.Event] = {}
         vars(server)["_delete_session"] = self._delete
         sdk_server._setup_errors = _SetupErrors(show_errors)
 
     def __len__(self) -> int:
-        return len(self._server._active_envs)
+        """Count the sessions that are open, and those that are being torn down: what they use is still in use."""
+        active = self._server._active_envs
+        return len(active) + sum(sid not in active for sid in self._ending)
 
     def __contains__(self, sid: str) -> bool:
         return sid in self._server._active_envs
@@ -113,10 +116,20 @@ class Sessions:
             own._setup_errors,
         )
 
+    def ending(self) -> KeysView[str]:
+        """Return the ids of the sessions that are being torn down."""
+        return self._ending.keys()
+
     async def _delete(self, sid: str, *dictionaries: Any) -> None:
+        if sid in self._ending:  # twice at once, a teardown would run beside the setup that the first one waits for
+            await self._ending[sid].wait()
+            return
+        over = self._ending[sid] = asyncio.Event()
         try:
             await delete_session(sid, *dictionaries)
         finally:
+            del self._ending[sid]
+            over.set()
             self._ended(sid)
 
     def stop_sdk_reaper(self) -> None:

@@ -52,6 +52,34 @@ def test_a_session_too_many_is_sent_away_and_let_in_once_there_is_room(server: T
         client.post("/delete")
 
 
+def test_an_open_session_is_told_so_when_all_are_in_use(server: TrialServer) -> None:
+    open_sessions = [server.open(f"s{number}") for number in range(3)]
+    again = open_sessions[0].post("/create", json=FIRST_TASK)
+    assert (again.status_code, again.json()) == (400, {"detail": "Session already exists"})
+    for client in open_sessions:
+        client.post("/delete")
+
+
+def test_a_session_that_is_being_torn_down_is_in_use_and_its_id_too(server: TrialServer, tmp_path: Path) -> None:
+    once = tmp_path / "once"
+    with ThreadPoolExecutor(3) as threads:
+        closing = [server.open(f"s{number}", {"target": "a", "torn_down_once": str(once)}) for number in range(3)]
+        deletes = [threads.submit(client.post, "/delete") for client in closing]
+        until(lambda: all(client.post("/ping").status_code == 404 for client in closing), "all are being torn down")
+        late = server.client("late").post("/create", json=FIRST_TASK)
+        again = closing[0].post("/create", json={"task_spec": {"target": "broken setup"}})
+        assert server.metric("ors_sessions_open") == 3
+        prompt = closing[0].get("/trial/prompt")
+        once.touch()
+        assert [delete.result().status_code for delete in deletes] == [200] * 3
+    assert late.status_code == 429
+    assert again.status_code == 400
+    assert "torn down" in again.json()["detail"]
+    assert prompt.status_code == 404
+    assert closing[0].post("/create", json=FIRST_TASK).status_code == 200, "once it is over, the id is free"
+    closing[0].post("/delete")
+
+
 def test_sessions_that_are_being_opened_count(server: TrialServer) -> None:
     clients = [server.client(f"rush{number}") for number in range(12)]
     with ThreadPoolExecutor(len(clients)) as threads:

@@ -95,6 +95,8 @@ class TrialEnvironment(Environment):
 
     def teardown(self) -> None:
         time.sleep(float(self.task_spec.get("teardown_seconds", 0)))
+        while not os.path.exists(self.task_spec.get("torn_down_once", os.curdir)):
+            time.sleep(0.01)
         mark(self.target)
 
     def get_prompt(self) -> Blocks:
