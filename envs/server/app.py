@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from openreward.environments import Environment
@@ -32,6 +32,7 @@ from envs.server.settings import Settings
 logger = logging.getLogger(__name__)
 
 OPEN_PATHS = ("/", "/health", "/page", "/page/")
+_CUT_OFF_SECONDS = 0.25
 _TEARDOWN_SECONDS = 2.0
 _THREAD_NAME = "environment-code"
 
@@ -58,13 +59,14 @@ class Application:
         _check_names(environments)
         served = Server(list(environments), return_errors="exception" if settings.show_errors else "none")
         errors.add_handlers(served.app)
-        self._metrics = Metrics(lambda: len(self._sessions), lambda: results.size)
+        self._metrics = Metrics()
         self._calls = Calls(settings, self._metrics)
         results = Results(self._calls.told)
         self._sessions = sdk.Sessions(served, show_errors=settings.show_errors, ended=results.forget)
         sdk.intercept_calls(self._calls, self._calls.run, results.stream)
         sdk.spare_work(served.app)
         self._gate = SessionGate(served.app, self._sessions, settings.max_sessions, self._metrics, self._redaction)
+        self._show(results)
         self._ready = Ready(environments, settings)
         page = Page(environments, key_needed=bool(settings.api_keys))
         own: dict[str, ASGIApp] = {
@@ -90,8 +92,13 @@ class Application:
         self._gate.stopping = True
 
     async def finish(self) -> None:
-        """Wait for the running calls, no longer than `drain_seconds`."""
-        await self._calls.finish(self._settings.drain_seconds)
+        """Wait for what clients wait for, no longer than `drain_seconds`, and cut off what is not over then."""
+        deadline = time.monotonic() + self._settings.drain_seconds
+        await _until(lambda: not (self._calls.running or self._gate.unanswered), deadline)
+        self._calls.cut_off()
+        await _until(lambda: not self._calls.running, deadline + _CUT_OFF_SECONDS / 2)
+        self._gate.cut_off()
+        await _until(lambda: not self._gate.unanswered, deadline + _CUT_OFF_SECONDS)
 
     def release_threads(self, seconds: float) -> bool:
         """Let the threads of environments' code end, once the loop has; tell whether all did in so many seconds."""
@@ -101,6 +108,12 @@ class Application:
         for thread in running:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in running)
+
+    def _show(self, results: Results) -> None:
+        show = self._metrics.show
+        show("ors_sessions_open", "Sessions open now, or being torn down.", lambda: len(self._sessions))
+        show("ors_requests_unanswered", "Requests whose answer has not begun.", lambda: self._gate.unanswered)
+        show("ors_results_kept_bytes", "Results kept for clients that come back for them.", lambda: results.size)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def started(message: Message) -> None:
@@ -136,6 +149,11 @@ class Application:
         if sid not in self._sessions.ending():
             self._metrics.session_ended("stopped")
         await self._sessions.end(sid)
+
+
+async def _until(condition: Callable[[], bool], deadline: float) -> None:
+    while not condition() and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
 
 
 def _check_names(environments: Sequence[type[Environment]]) -> None:

@@ -153,17 +153,17 @@ class Calls:
         """Tell whether a client waits for something that this session's environment does."""
         return _use(environment).running > 0
 
-    async def finish(self, seconds: float) -> None:
-        """Wait for what is running, and cut off what still runs when the time is up."""
-        deadline = time.monotonic() + seconds
-        while self._running and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
+    @property
+    def running(self) -> bool:
+        """Whether a client waits for anything that an environment does."""
+        return bool(self._running)
+
+    def cut_off(self) -> None:
+        """Cut off what still runs, because the server has to end."""
         self._stopping = True
         for timeout in self._running:
             with suppress(RuntimeError):  # its own time was up in this very moment
                 timeout.reschedule(asyncio.get_running_loop().time())
-        while self._running and time.monotonic() < deadline + 0.5:
-            await asyncio.sleep(0.02)
 
     async def _bounded(self, owner: Environment | type[Environment], name: str, work: Awaitable[T]) -> T:
         use = _use(owner) if isinstance(owner, Environment) else Use()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 
@@ -10,7 +11,7 @@ from fastapi.exception_handlers import request_validation_exception_handler
 from fastapi.exceptions import RequestValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from envs.server.asgi import answer
+from envs.server.asgi import answer, retry_later
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,12 @@ class Guard:
 
         try:
             await self._app(scope, receive, watched)
+        except asyncio.CancelledError:
+            # Whoever ends the server ends the requests with it.
+            if started:
+                raise
+            detail = "The request was cut off: the server is stopping."
+            await answer(scope, send, 503, {"detail": detail}, retry_later())
         except (Exception, SystemExit):
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if started:

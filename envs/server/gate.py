@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from envs.server import sdk
 from envs.server.asgi import answer, replay, retry_later
@@ -34,11 +36,39 @@ class SessionGate:
         self._metrics = metrics
         self._redaction = redaction
         self._opening: set[str] = set()
+        self._unanswered: set[asyncio.Task[Any]] = set()
         self.stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope.get("path", "")
-        if scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._unanswered.add(task)
+
+        async def watched(message: Message) -> None:
+            self._unanswered.discard(task)
+            await send(message)
+
+        try:
+            await self._decide(scope, receive, watched)
+        finally:
+            self._unanswered.discard(task)
+
+    @property
+    def unanswered(self) -> int:
+        """Number of requests whose answer has not begun, because a setup is still going on, say."""
+        return len(self._unanswered)
+
+    def cut_off(self) -> None:
+        """Cancel the requests without an answer, because the server has to end; the guard answers them."""
+        for task in self._unanswered:
+            task.cancel()
+
+    async def _decide(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if scope["method"] != "POST":
             await self._app(scope, receive, send)
         elif self.stopping and (path.startswith("/create") or path.endswith(_STREAMED)):
             await self._while_stopping(scope, receive, send)

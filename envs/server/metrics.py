@@ -11,22 +11,13 @@ _BUCKETS = (0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 300)
 
 
 class Metrics:
-    """Counters of sessions, tool calls and refusals.
-
-    Args:
-        sessions_open: asked for the number of open sessions when the metrics are read.
-        results_bytes: asked for the size of the results kept.
-    """
+    """Counters of sessions, tool calls and refusals, and gauges of what others know."""
 
     media_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, sessions_open: Callable[[], float], results_bytes: Callable[[], float]) -> None:
+    def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        held = "Sessions open now, or being torn down."
-        Gauge("ors_sessions_open", held, registry=registry).set_function(sessions_open)
-        kept = "Bytes of the results kept for clients that come back for them."
-        Gauge("ors_results_kept_bytes", kept, registry=registry).set_function(results_bytes)
         self._created = Counter("ors_sessions_created", "Sessions opened.", registry=registry)
         self._ended = Counter("ors_sessions_ended", "Sessions ended.", ["reason"], registry=registry)
         self._refused = Counter("ors_requests_refused", "Requests refused by a limit.", ["reason"], registry=registry)
@@ -41,6 +32,10 @@ class Metrics:
         )
         for reason in ("deleted", "idle", "stopped"):
             self._ended.labels(reason)
+
+    def show(self, name: str, what: str, read: Callable[[], float]) -> None:
+        """Add a gauge, whose value is asked for when the metrics are read."""
+        Gauge(name, what, registry=self._registry).set_function(read)
 
     def session_created(self) -> None:
         self._created.inc()

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 60
 _BACKLOG = 2048
-_THREADS_SECONDS = 1.0
+_THREADS_SECONDS = 0.5
 _OPEN_FILES = 65536
 
 

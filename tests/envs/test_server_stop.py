@@ -77,6 +77,40 @@ def test_a_prompt_that_does_not_finish_is_cut_off(tmp_path: Path, threads: Threa
         assert int(asking.result().headers["retry-after"]) > 0
 
 
+SAY = {"name": "say", "input": {"text": "x"}}
+
+
+def test_what_waits_for_a_setup_finishes_too(threads: ThreadPoolExecutor) -> None:
+    with trial_server(ENV_DRAIN_SECONDS="30") as server:
+        client = server.open("one", {"target": "a", "setup_seconds": 5})
+        asking, calling = (
+            threads.submit(client.get, "/trial/prompt"),
+            threads.submit(client.post, "/trial/call", json=SAY),
+        )
+        until(lambda: server.metric("ors_requests_unanswered") == 2, "both wait")
+        server.process.send_signal(signal.SIGTERM)
+        assert asking.result().json()[0]["text"] == "Say a."
+        assert '"ok":true' in calling.result().text
+        assert server.process.wait(20) == 0
+
+
+def test_what_still_waits_for_a_setup_is_cut_off_as_any_refusal_is_told(threads: ThreadPoolExecutor) -> None:
+    with trial_server(ENV_DRAIN_SECONDS="0.5") as server:
+        client = server.open("one", {"target": "a", "setup_seconds": 300})
+        asking, calling = (
+            threads.submit(client.get, "/trial/prompt"),
+            threads.submit(client.post, "/trial/call", json=SAY),
+        )
+        until(lambda: server.metric("ors_requests_unanswered") == 2, "both wait")
+        server.process.send_signal(signal.SIGTERM)
+        for answer in (asking.result(), calling.result()):
+            assert answer.status_code == 503
+            assert answer.json() == {"detail": "The request was cut off: the server is stopping."}
+            assert int(answer.headers["retry-after"]) > 0
+        assert server.process.wait(10) == 0
+        assert server.log() == ""
+
+
 def test_a_call_that_lost_its_connection_can_still_be_fetched(threads: ThreadPoolExecutor) -> None:
     with trial_server(ENV_DRAIN_SECONDS="20") as server:
         client = server.open("one")
