@@ -18,7 +18,7 @@ from openreward.environments import Environment
 from openreward.environments.toolset import Toolset
 from openreward.environments.types import JSONObject, RunToolError, RunToolOutput
 
-from envs.server import sdk
+from envs.server import code, sdk
 from envs.server.asgi import retry_later
 from envs.server.errors import sendable
 from envs.server.metrics import Metrics
@@ -121,8 +121,8 @@ class Calls:
         asked = sdk.asked_for(function)
         try:
             if asked is None:
-                return await sdk.run(function, *args, **kwargs)
-            result = await self._bounded(*asked, sdk.run(function, *args, **kwargs))
+                return await code.run(function, *args, **kwargs)
+            result = await self._bounded(*asked, code.run(function, *args, **kwargs))
         except CutOff:
             self._metrics.refused("time")
             raise

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from openreward.environments import Environment
 from starlette.types import Receive, Scope, Send
 
-from envs.server import sdk
+from envs.server import code, sdk
 from envs.server.asgi import answer, retry_later, send_bytes
 from envs.server.metrics import Metrics
 from envs.server.settings import Settings
@@ -88,15 +88,15 @@ class Ready:
     async def _try(self, environment: type[Environment]) -> Exception | None:
         try:
             split = sdk.splits(environment)[0]
-            if await sdk.run_to_its_end(environment.num_tasks, split) == 0:
+            if await code.run_to_its_end(environment.num_tasks, split) == 0:
                 return ValueError(f"split {split!r} has no tasks")
-            task = await sdk.run_to_its_end(environment.get_task, split, 0)
+            task = await code.run_to_its_end(environment.get_task, split, 0)
             if self._settings.ready_create:
-                session = await sdk.run_to_its_end(environment, task_spec=task, secrets={})
+                session = await code.run_to_its_end(environment, task_spec=task, secrets={})
                 try:
-                    await sdk.run_to_its_end(session.setup)
+                    await code.run_to_its_end(session.setup)
                 finally:
-                    await sdk.run_to_its_end(session.teardown)
+                    await code.run_to_its_end(session.teardown)
         except Exception as error:
             return error
         return None

@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import functools
 import inspect
 import time
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, KeysView, Sequence
-from contextlib import contextmanager, suppress
 from typing import Any, TypeGuard
 
 from fastapi import FastAPI, HTTPException
@@ -23,7 +20,7 @@ from openreward.environments.reconnect import LINGER_SECONDS as LINGER_SECONDS
 from openreward.environments.server import Server
 from openreward.environments.toolset import Toolset
 from openreward.environments.types import JSONObject, RunToolError, RunToolOutput
-from openreward.environments.utils import run_user_callable
+from openreward.environments.utils import run_user_callable as run_user_callable
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import Request
 from starlette.types import Scope
@@ -45,7 +42,6 @@ _introspected: weakref.WeakKeyDictionary[Any, tuple[dict[str, Any], list[inspect
 
 _LOGGING_MODULES = (server, environment_module, session)
 _BUSY_ROUTES = ("/{env_name}/call", "/ping", "/create", "/{env_name}/prompt", "/delete")
-_IDLE_METHODS = (Environment.setup, Environment.teardown)
 _ASKED_FOR = (
     "get_prompt",
     "get_messages",
@@ -238,66 +234,3 @@ def _introspect_tool(tool: Callable[..., Any]) -> tuple[Any, dict[str, Any], lis
         _, hints, parameters = introspect_tool(tool)
         known = _introspected[function] = (hints, parameters)
     return tool, *known
-
-
-async def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run an environment's code as the SDK does, in a thread unless it is asynchronous or does nothing.
-
-    Raises:
-        RuntimeError: the code called `exit`, or cancelled itself; whatever else it raises is raised.
-    """
-    if getattr(function, "__func__", None) in _IDLE_METHODS:
-        return None
-    if function == getattr(getattr(function, "__self__", None), "setup", None):
-        return await run_to_its_end(function)
-    return await _in_own_task(run_user_callable, function, *args, **kwargs)
-
-
-async def run_to_its_end(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run an environment's code like `run`; but whoever cancels this waits for the thread, if it is in one.
-
-    Nothing interrupts a thread, and a teardown beside a setup would miss what the setup makes after that.
-    """
-    if inspect.iscoroutinefunction(function):
-        return await _in_own_task(function, *args, **kwargs)
-    with _contained():
-        work = functools.partial(contextvars.copy_context().run, function, *args, **kwargs)
-        thread = asyncio.get_running_loop().run_in_executor(None, work)
-        try:
-            result = await asyncio.shield(thread)
-        except asyncio.CancelledError:
-            while not thread.done():
-                with suppress(asyncio.CancelledError):  # however often: a limit of time cancels what was cancelled
-                    await asyncio.wait([thread])
-            thread.exception()  # seen, so that nothing is said about it
-            raise
-    return await _in_own_task(_awaited, result) if inspect.isawaitable(result) else result
-
-
-async def _awaited(work: Awaitable[Any]) -> Any:
-    return await work
-
-
-async def _in_own_task(function: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Any:
-    """Run asynchronous code; where it cancels the task that it finds itself in, its caller's is another."""
-
-    async def contained() -> Any:
-        with _contained():
-            return await function(*args, **kwargs)
-
-    with _contained():
-        return await asyncio.create_task(contained())
-
-
-@contextmanager
-def _contained() -> Iterator[None]:
-    try:
-        yield
-    except SystemExit as error:
-        # It would end the server: asyncio lets this one exception through to the loop.
-        raise RuntimeError(f"the environment called exit({error.code!r})") from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise RuntimeError("the environment's code cancelled itself") from error
