@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ import pytest
 from transformers import TrainerControl
 
 from tests.servers import free_port, serve_script
-from tests.trainer.commands import GYM, SMALL, Command, happened, record, rows, steps, trained, written
+from tests.trainer.commands import GYM, SMALL, Command, happened, record, rows, started, steps, trained, written
 from tests.trainer.conftest import until
 from tests.trainer.scripted_server import Protocol, Reply, Request, scripted
 from trainer.callbacks import Stopper
@@ -284,26 +285,26 @@ def test_an_environment_that_stays_away_stops_the_run_with_a_checkpoint(
 
 @pytest.mark.slow
 def test_a_run_goes_on_when_its_environment_comes_back(
-    ors_train: Command, tiny_model: Path, run: Path, diary: Path, tmp_path: Path
+    tiny_model: Path, run: Path, diary: Path, tmp_path: Path
 ) -> None:
+    said = tmp_path / "said"
     with ExitStack() as stack:
         gym = Outage(stack, diary)
         gym.up()
-
-        def pull_the_plug_for_a_while() -> None:
-            until(after_steps(run, 2), 90)
-            gym.down()
-            until(lambda: any(row["ending"] == "open_failed" for row in rows(run / "rollouts.jsonl")), 90)
-            gym.up()
-            until(lambda: rows(run / "rollouts.jsonl")[-1]["ending"] != "open_failed", 90)
-            os.kill(os.getpid(), signal.SIGTERM)
-
         file = outage_file(tmp_path / "run.yaml", gym.url, tiny_model, run)
-        with meanwhile(pull_the_plug_for_a_while):
-            said = ors_train("train", "--config", file, *SMALL, "--max_steps", 2000, "--outage_timeout", 120)
-        assert said.status == 143, said.err
-        assert "has been away since" in said.err and "waiting for it" in said.err
-        assert "all environments are back" in said.err
+        words = ("train", "--config", file, *SMALL, "--max_steps", 2000, "--outage_timeout", 120)
+        stderr = stack.enter_context(said.open("w"))
+        process = stack.enter_context(started(words, stdout=subprocess.DEVNULL, stderr=stderr))
+        stack.callback(process.kill)
+        until(after_steps(run, 2), 90)
+        gym.down()
+        until(lambda: "waiting for it" in said.read_text(), 90)
+        gym.up()
+        until(lambda: "all environments are back" in said.read_text(), 90)
+        until(lambda: rows(run / "rollouts.jsonl")[-1]["ending"] != "open_failed", 90)
+        process.terminate()
+        assert process.wait(60) == 143, said.read_text()
+        assert f"gym at {gym.url} has been away since" in said.read_text()
         lost = {row["step"] for row in rows(run / "rollouts.jsonl") if row["ending"] == "open_failed"}
         assert lost and max(lost) < record(run)["step"]
         assert steps(run) == list(range(1, record(run)["step"] + 1))
