@@ -119,7 +119,8 @@ def run(name: str, repo: str, *, private: bool, with_key: bool, wait: float) -> 
         _tell_left_out(name, left_out)
         commit, private = _upload(api, push, Path(folder))
     push = replace(push, private=private)
-    host = _await_running(api, push, commit)
+    with _explained(push):
+        host = _await_running(api, push, commit)
     _await_health(push, host)
     _tell_lines(push, host)
     return 0
@@ -171,32 +172,31 @@ def _await_running(api: HfApi, push: Push, commit: str) -> str:
     deadline = time.monotonic() + push.wait
     restarted = built = False
     before, since = "", time.monotonic()
-    with _explained(push):
-        while True:
-            try:
-                runtime = api.get_space_runtime(push.repo)
-                stage, sha = str(runtime.stage), runtime.raw.get("sha")
-                host = api.space_info(push.repo).host or ""
-                if stage != before:
-                    before, since = stage, time.monotonic()
-                built = built or stage in _BUILDING
-                settled = built or time.monotonic() - since > min(_SETTLING_SECONDS, push.wait / 2)
-                if stage in _FAILED and (sha == commit or settled):
-                    raise PushError(_build_failure(api, push, stage))
-                if stage == "RUNNING" and host and (sha == commit or (sha is None and settled)):
-                    return host.rstrip("/")
-                if stage == "SLEEPING" and host:
-                    _healthy(push, host)  # a visit wakes it
-                elif stage in _STOPPED and not restarted:
-                    api.restart_space(push.repo)
-                    restarted = True
-                if time.monotonic() > deadline:
-                    what = "still runs an earlier build" if stage == "RUNNING" and sha else f"is still {stage}"
-                    raise PushError(f"{push.repo} {what} after {push.wait:g} s; see {_page(api, push)}")
-            except (HfHubHTTPError, httpx2.HTTPError) as error:
-                if not _passing(error) or time.monotonic() > deadline:
-                    raise
-            time.sleep(min(_POLL_SECONDS, push.wait / 10))
+    while True:
+        try:
+            runtime = api.get_space_runtime(push.repo)
+            stage, sha = str(runtime.stage), runtime.raw.get("sha")
+            host = api.space_info(push.repo).host or ""
+            if stage != before:
+                before, since = stage, time.monotonic()
+            built = built or stage in _BUILDING
+            settled = built or time.monotonic() - since > min(_SETTLING_SECONDS, push.wait / 2)
+            if stage in _FAILED and (sha == commit or settled):
+                raise PushError(_build_failure(api, push, stage))
+            if stage == "RUNNING" and host and (sha == commit or (sha is None and settled)):
+                return host.rstrip("/")
+            if stage == "SLEEPING" and host:
+                _healthy(push, host)  # a visit wakes it
+            elif stage in _STOPPED and not restarted:
+                api.restart_space(push.repo)
+                restarted = True
+            if time.monotonic() > deadline:
+                what = "still runs an earlier build" if stage == "RUNNING" and sha else f"is still {stage}"
+                raise PushError(f"{push.repo} {what} after {push.wait:g} s; see {_page(api, push)}")
+        except (HfHubHTTPError, httpx2.HTTPError) as error:
+            if not _passing(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(min(_POLL_SECONDS, push.wait / 10))
 
 
 def _passing(error: HfHubHTTPError | httpx2.HTTPError) -> bool:
