@@ -194,11 +194,8 @@ class Calls:
             return await sdk.call_session_tool(environment, toolset, name, arguments)
         except Exception as error:  # the SDK has logged it, with its traceback
             told = self._text("tool", error)
-        except (SystemExit, asyncio.CancelledError) as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            logger.error("%s: %r ended in %s", environment.name(), name, type(error).__name__, exc_info=error)
+        except SystemExit as error:  # it would end the server
+            logger.error("%s: %r ended in SystemExit", environment.name(), name, exc_info=error)
             told = self._text("tool", error)
         raise Failure(told)
 

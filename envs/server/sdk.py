@@ -102,7 +102,7 @@ class Sessions:
     async def end(self, sid: str) -> None:
         """Tear a session down as the SDK's `/delete` does; its teardown's exception goes to the log."""
         own = self._server
-        await server._delete_session(
+        await self._delete(
             sid,
             own._active_envs,
             own._active_toolsets,
