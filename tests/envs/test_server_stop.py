@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,15 +81,21 @@ def test_a_prompt_that_does_not_finish_is_cut_off(tmp_path: Path, threads: Threa
 SAY = {"name": "say", "input": {"text": "x"}}
 
 
+def told_to_stop_in_a_setup(
+    server: TrialServer, threads: ThreadPoolExecutor, seconds: float
+) -> tuple[Future[Any], Future[Any]]:
+    """A prompt and a call that wait for a setup of so many seconds while the server is told to stop."""
+    client = server.open("one", {"target": "a", "setup_seconds": seconds})
+    asking = threads.submit(client.get, "/trial/prompt")
+    calling = threads.submit(client.post, "/trial/call", json=SAY)
+    until(lambda: server.metric("ors_requests_unanswered") == 2, "both wait")
+    server.process.send_signal(signal.SIGTERM)
+    return asking, calling
+
+
 def test_what_waits_for_a_setup_finishes_too(threads: ThreadPoolExecutor) -> None:
     with trial_server(ENV_DRAIN_SECONDS="30") as server:
-        client = server.open("one", {"target": "a", "setup_seconds": 5})
-        asking, calling = (
-            threads.submit(client.get, "/trial/prompt"),
-            threads.submit(client.post, "/trial/call", json=SAY),
-        )
-        until(lambda: server.metric("ors_requests_unanswered") == 2, "both wait")
-        server.process.send_signal(signal.SIGTERM)
+        asking, calling = told_to_stop_in_a_setup(server, threads, 5)
         assert asking.result().json()[0]["text"] == "Say a."
         assert '"ok":true' in calling.result().text
         assert server.process.wait(20) == 0
@@ -96,13 +103,7 @@ def test_what_waits_for_a_setup_finishes_too(threads: ThreadPoolExecutor) -> Non
 
 def test_what_still_waits_for_a_setup_is_cut_off_as_any_refusal_is_told(threads: ThreadPoolExecutor) -> None:
     with trial_server(ENV_DRAIN_SECONDS="0.5") as server:
-        client = server.open("one", {"target": "a", "setup_seconds": 300})
-        asking, calling = (
-            threads.submit(client.get, "/trial/prompt"),
-            threads.submit(client.post, "/trial/call", json=SAY),
-        )
-        until(lambda: server.metric("ors_requests_unanswered") == 2, "both wait")
-        server.process.send_signal(signal.SIGTERM)
+        asking, calling = told_to_stop_in_a_setup(server, threads, 300)
         for answer in (asking.result(), calling.result()):
             assert answer.status_code == 503
             assert answer.json() == {"detail": "The request was cut off: the server is stopping."}
