@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.servers import ROOT, free_port, variables
-from tests.trainer.commands import Command, happened, one_line, rows, written
+from tests.servers import free_port
+from tests.trainer.commands import Command, happened, one_line, rows, started, written
 from tests.trainer.conftest import until
 from tests.trainer.scripted_server import Protocol, Reply, Request, scripted
 
@@ -152,10 +150,12 @@ def test_a_result_that_cannot_be_written_in_the_end_has_been_shown(
 
 def test_a_result_that_cannot_be_shown_is_written(gym: str, tiny_model: Path, tmp_path: Path) -> None:
     result = tmp_path / "eval.json"
-    words = ["--url", gym, "--env_name", "gym", "--num_tasks", "1", "--json", str(result), "--rollouts", "1", *QUICK]
-    line = [sys.executable, "-m", "trainer.cli", "eval", "--model", str(tiny_model), *map(str, words)]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(line, cwd=ROOT, env=variables(0), stdout=full, stderr=subprocess.PIPE, timeout=120)
-    assert done.returncode == 1
-    assert done.stderr.decode().endswith("standard output cannot be written: No space left on device\n")
+    where = ("--url", gym, "--env_name", "gym", "--num_tasks", 1, "--json", result)
+    with (
+        open("/dev/full", "w") as full,
+        started(("eval", "--model", tiny_model, *where, "--rollouts", 1, *QUICK), stdout=full) as process,
+    ):
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.endswith("standard output cannot be written: No space left on device\n")
     assert json.loads(result.read_text())["rollouts_per_task"] == 1
